@@ -1,0 +1,31 @@
+"""Bittern: one graph per model, every chip, the same bits.
+
+Importing this package does no work: names below load their module on first use.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from bittern.base.errors import BitternError as BitternError
+    from bittern.runtime.model import Model as Model
+    from bittern.runtime.model import load as load
+
+_PUBLIC = {
+    "BitternError": "bittern.base.errors",
+    "Model": "bittern.runtime.model",
+    "load": "bittern.runtime.model",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        from importlib import import_module
+
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'bittern' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*_PUBLIC, "__version__"])

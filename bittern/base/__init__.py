@@ -1,0 +1,1 @@
+"""What every layer stands on: errors with codes, canonical hashing, progress."""

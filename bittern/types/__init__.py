@@ -1,0 +1,1 @@
+"""What a value is: element, dimensions, space; and the block formats in which weights are stored."""

@@ -1,0 +1,222 @@
+"""Dimensions: polynomials with integer coefficients over the symbols of one function.
+
+A symbol is the position of a dimension parameter in its function's list, so renaming parameters changes nothing. `n / c`
+and `n % c` (floor division of naturals) are atoms unless they divide out exactly. Two dimensions are equal exactly when
+their normal forms are; a fact such as `n % 32 == 0` rewrites `n` to `32 * (n / 32)` before the comparison.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias, Union
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The atom `top / bottom` (kind `/`) or `top % bottom` (kind `%`), both over naturals."""
+
+    kind: str
+    top: "Dim"
+    bottom: "Dim"
+
+
+Atom: TypeAlias = Union[int, Ratio]  # an int is the position of a dimension parameter
+Monomial: TypeAlias = tuple[Atom, ...]  # sorted; an atom occurs as often as its power
+
+
+def _rank(atom: Atom) -> tuple[object, ...]:
+    if isinstance(atom, int):
+        return (0, atom)
+    return (1, atom.kind, atom.top.rank(), atom.bottom.rank())
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """A polynomial in normal form: (monomial, coefficient) pairs, sorted, no coefficient zero."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def rank(self) -> tuple[object, ...]:
+        """Return a key that orders dimensions canonically."""
+        return tuple((len(m), tuple(_rank(a) for a in m), c) for m, c in self.terms)
+
+    def tokens(self) -> object:
+        """State the identity of the dimension for hashing."""
+        return ("dim", tuple((tuple(_atom_tokens(a) for a in m), c) for m, c in self.terms))
+
+    @property
+    def constant(self) -> int | None:
+        """The value if no symbol occurs, else None."""
+        if not self.terms:
+            return 0
+        if len(self.terms) == 1 and not self.terms[0][0]:
+            return self.terms[0][1]
+        return None
+
+    def __add__(self, other: "Dim | int") -> "Dim":
+        sums: dict[Monomial, int] = dict(self.terms)
+        for monomial, factor in dim(other).terms:
+            sums[monomial] = sums.get(monomial, 0) + factor
+        return _normal(sums)
+
+    def __neg__(self) -> "Dim":
+        return Dim(tuple((m, -c) for m, c in self.terms))
+
+    def __sub__(self, other: "Dim | int") -> "Dim":
+        return self + -dim(other)
+
+    def __mul__(self, other: "Dim | int") -> "Dim":
+        products: dict[Monomial, int] = {}
+        for left, a in self.terms:
+            for right, b in dim(other).terms:
+                monomial = tuple(sorted(left + right, key=_rank))
+                products[monomial] = products.get(monomial, 0) + a * b
+        return _normal(products)
+
+    def __floordiv__(self, other: "Dim | int") -> "Dim":
+        return _divide(self, dim(other))[0]
+
+    def __mod__(self, other: "Dim | int") -> "Dim":
+        return _divide(self, dim(other))[1]
+
+    def symbols(self) -> set[int]:
+        """Return the positions of all dimension parameters that occur."""
+        found: set[int] = set()
+        for monomial, _ in self.terms:
+            for atom in monomial:
+                found |= {atom} if isinstance(atom, int) else atom.top.symbols() | atom.bottom.symbols()
+        return found
+
+    def substitute(self, values: "Sequence[Dim] | Mapping[int, Dim]") -> "Dim":
+        """Return the dimension with every symbol i that `values` holds replaced by values[i]."""
+        known = values if isinstance(values, Mapping) else dict(enumerate(values))
+        total = ZERO
+        for monomial, factor in self.terms:
+            product = dim(factor)
+            for atom in monomial:
+                product = product * _substitute_atom(atom, known)
+            total = total + product
+        return total
+
+    def value(self, values: Sequence[int]) -> int:
+        """Return the number for given values of all symbols."""
+        result = self.constant
+        if result is None:
+            result = self.substitute([dim(v) for v in values]).constant
+        assert result is not None, (self, values)
+        return result
+
+    def text(self, names: Sequence[str]) -> str:
+        """Print the dimension with the function's own names for its symbols."""
+        if not self.terms:
+            return "0"
+        parts = []
+        for monomial, factor in self.terms:
+            atoms = [_atom_text(a, names) for a in monomial]
+            if abs(factor) != 1 or not atoms:
+                atoms.insert(0, str(abs(factor)))
+            parts.append(("- " if factor < 0 else "+ ") + " * ".join(atoms))
+        joined = " ".join(parts)
+        return joined[2:] if joined.startswith("+ ") else "-" + joined[2:]
+
+
+ZERO = Dim(())
+
+
+def dim(value: Dim | int) -> Dim:
+    """Return a number as a dimension; a dimension as it is."""
+    if isinstance(value, Dim):
+        return value
+    return Dim((((), value),)) if value else ZERO
+
+
+def symbol(position: int) -> Dim:
+    """Return the dimension that is the parameter at this position."""
+    return Dim((((position,), 1),))
+
+
+def apply_facts(value: Dim, facts: Sequence[tuple[Dim, Dim]]) -> Dim:
+    """Rewrite a dimension with facts `top % bottom == 0`, where top is one symbol: top becomes bottom * (top / bottom)."""
+    known: dict[int, Dim] = {}
+    for top, bottom in facts:
+        if len(top.terms) == 1 and top.terms[0][1] == 1 and len(top.terms[0][0]) == 1:
+            atom = top.terms[0][0][0]
+            if isinstance(atom, int) and atom not in known:
+                known[atom] = bottom * Dim((((Ratio("/", top, bottom),), 1),))
+    return _rewrite(value, known) if known else value
+
+
+def _rewrite(value: Dim, known: Mapping[int, Dim]) -> Dim:
+    total = ZERO
+    for monomial, factor in value.terms:
+        product = dim(factor)
+        for atom in monomial:
+            if isinstance(atom, int):
+                product = product * known.get(atom, symbol(atom))
+            else:
+                quotient, remainder = _divide(_rewrite(atom.top, known), _rewrite(atom.bottom, known))
+                fresh = quotient if atom.kind == "/" else remainder
+                if len(fresh.terms) == 1 and len(fresh.terms[0][0]) == 1 and isinstance(fresh.terms[0][0][0], Ratio):
+                    fresh = Dim((((atom,), 1),))  # nothing divided out: keep the atom as written
+                product = product * fresh
+        total = total + product
+    return total
+
+
+def _normal(terms: dict[Monomial, int]) -> Dim:
+    kept = [(m, c) for m, c in terms.items() if c]
+    kept.sort(key=lambda term: (-len(term[0]), tuple(_rank(a) for a in term[0])))
+    return Dim(tuple(kept))
+
+
+@lru_cache(maxsize=4096)
+def _divide(top: Dim, bottom: Dim) -> tuple[Dim, Dim]:
+    """Divide with remainder: exact parts leave, the rest becomes an atom. Division by zero gives (0, top)."""
+    if bottom.constant == 0:
+        return ZERO, top
+    if top.constant is not None and bottom.constant is not None:
+        return dim(top.constant // bottom.constant), dim(top.constant % bottom.constant)
+    whole, rest = ZERO, ZERO
+    for monomial, factor in top.terms:
+        part = _divide_term(monomial, factor, bottom)
+        if part is None:
+            rest = rest + Dim(((monomial, factor),))
+        else:
+            whole = whole + part
+    if rest == ZERO:
+        return whole, ZERO
+    if rest.constant is not None and bottom.constant is not None:
+        return whole + rest.constant // bottom.constant, dim(rest.constant % bottom.constant)
+    return whole + Dim((((Ratio("/", rest, bottom),), 1),)), Dim((((Ratio("%", rest, bottom),), 1),))
+
+
+def _divide_term(monomial: Monomial, factor: int, bottom: Dim) -> Dim | None:
+    if len(bottom.terms) != 1:
+        return None
+    below, divisor = bottom.terms[0]
+    left = list(monomial)
+    for atom in below:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return Dim(((tuple(left), factor // divisor),)) if factor % divisor == 0 else None
+
+
+def _substitute_atom(atom: Atom, known: Mapping[int, Dim]) -> Dim:
+    if isinstance(atom, int):
+        return known.get(atom, symbol(atom))
+    quotient, remainder = _divide(atom.top.substitute(known), atom.bottom.substitute(known))
+    return quotient if atom.kind == "/" else remainder
+
+
+def _atom_tokens(atom: Atom) -> object:
+    return atom if isinstance(atom, int) else (atom.kind, atom.top, atom.bottom)
+
+
+def _atom_text(atom: Atom, names: Sequence[str]) -> str:
+    if isinstance(atom, int):
+        return names[atom] if atom < len(names) else f"d{atom}"
+    top, bottom = atom.top.text(names), atom.bottom.text(names)
+    top = f"({top})" if " " in top else top
+    bottom = f"({bottom})" if " " in bottom else bottom
+    return f"({top} {atom.kind} {bottom})"
