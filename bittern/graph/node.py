@@ -1,7 +1,8 @@
 """Nodes and functions: the program as an immutable, content-addressed graph.
 
-A node is an operation with its inputs, attributes and type; its id is the SHA-256 of exactly that. A function is a graph
-with parameters; its id is the hash of its meaning. Names, source lines and field paths are labels and never enter an id.
+A node is an operation with its inputs, attributes and type; its id is the SHA-256 of exactly that. A function is a
+graph with parameters; its id is the hash of its meaning. Names, source lines and field paths are labels and never enter
+an id.
 
 Dimension symbols are positions in the function's own list of dimension parameters. Bodies of `if`, `for`, `while` and
 `map` are functions too; they use the dimension symbols of the function in which they stand and capture nothing: every
@@ -16,13 +17,13 @@ Structural kinds (all others are rows of the table of primitive ops, `bittern.op
 | call  | function, dims: tuple[Dim] | one for each parameter | the function's result with dims put in |
 | tuple | - | the items | Tuple |
 | item  | index | a tuple | that item's type |
-| if    | then, otherwise: Function | condition (bit), captures | the common result of both bodies (captures) -> result |
-| for   | body: Function, carries: int | low (u32), high (u32), carries, captures | body (index u32, carries, captures) -> carries |
-| while | test, body: Function, carries: int | limit (u32), carries, captures | test, body (carries, captures) -> bit, carries |
-| map   | body: Function, count: Dim, mapped: int | mapped arrays (axis 0 = count), captures | body (elements, captures) -> element |
+| if    | then, otherwise: Function | condition (bit), captures | that of both bodies (captures) -> result |
+| for   | body: Function, carries: int | low, high (u32), carries, captures | body (u32, carries, captures) -> carries |
+| while | test, body: Function, carries: int | limit (u32), carries, captures | test (..) -> bit, body (..) -> carries |
+| map   | body: Function, count: Dim, mapped: int | arrays (axis 0 = count), captures | body (items, captures) -> item |
 
-A result of several carries is a Tuple; of one carry it is that value itself. A map's type is its body's result type with
-`count` put in front of the shape of every tensor in it.
+A result of several carries is a Tuple; of one carry it is that value itself. A map's type is its body's result type
+with `count` put in front of the shape of every tensor in it.
 """
 
 import hashlib
@@ -34,7 +35,9 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
+from bittern.base.errors import BitternError
 from bittern.base.hashing import digest
+from bittern.types.arrays import canonical, is_valid
 from bittern.types.dims import Dim, dim
 from bittern.types.elements import Element
 from bittern.types.values import Tensor, Tuple, Type
@@ -103,7 +106,7 @@ class Parameter:
 
     def tokens(self) -> object:
         """State the identity of the parameter for hashing."""
-        return (self.type, self.mode)
+        return ("parameter", self.type, self.mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +128,10 @@ class Labels:
 class Function:
     """A graph with parameters.
 
-    dims: how many dimension parameters it has. facts: pairs (top, bottom) with top % bottom == 0 promised by callers.
-    result: the node whose value is returned. effects: sorted names; for each, a token is an extra last parameter and an
-    extra last item of the result. ideal: what the f64 reference evaluates instead (same parameters), or None.
+    dims: how many dimension parameters it has. facts: pairs (top, bottom) with top % bottom == 0 promised by callers; a
+    set, kept in canonical order. result: the node whose value is returned. effects: sorted names; for each, a token is
+    an extra last parameter and an extra last item of the result. ideal: what the f64 reference evaluates instead (same
+    parameters), or None.
     """
 
     dims: int
@@ -140,6 +144,9 @@ class Function:
     id: bytes = b""
 
     def __post_init__(self) -> None:
+        assert list(self.effects) == sorted(set(self.effects)), self.effects
+        ordered = sorted(set(self.facts), key=lambda fact: (fact[0].rank(), fact[1].rank()))
+        object.__setattr__(self, "facts", tuple(ordered))
         identity = ("function", self.dims, self.params, self.result, self.facts, self.effects, self.ideal)
         object.__setattr__(self, "id", digest(identity))
 
@@ -173,7 +180,32 @@ def node(kind: str, inputs: Sequence[Node], attributes: Mapping[str, Attribute],
     if known is None:
         known = Node(kind, tuple(inputs), ordered, type_, identity)
         _interned[identity] = known
+    elif kind == "const":
+        _lend(known["data"], attributes["data"])
     return known
+
+
+@dataclass(slots=True)
+class _EitherReader:
+    """Reads where a constant was found first; once that fails (its file was closed), where it was found last."""
+
+    first: "Callable[[], memoryview | bytes]"
+    other: "Callable[[], memoryview | bytes] | None"
+
+    def __call__(self) -> "memoryview | bytes":
+        if self.other is not None:
+            try:
+                return self.first()
+            except (BitternError, OSError, ValueError):
+                self.first, self.other = self.other, None
+        return self.first()
+
+
+def _lend(known: "Attribute", new: "Attribute") -> None:
+    """Let a constant that is known already be read from a new place too: equal bytes, another file."""
+    if isinstance(known, Blob) and isinstance(new, Blob) and known.read is not new.read:
+        first = known.read.first if isinstance(known.read, _EitherReader) else known.read
+        object.__setattr__(known, "read", _EitherReader(first, new.read))
 
 
 def param(index: int, type_: Type) -> Node:
@@ -182,9 +214,14 @@ def param(index: int, type_: Type) -> Node:
 
 
 def const(value: npt.ArrayLike, element: Element) -> Node:
-    """Return a constant tensor. value: an array (or number) of the element's values; -0 and NaN bits are kept."""
-    array = np.ascontiguousarray(np.asarray(value, dtype=element.dtype)).reshape(np.shape(value))
-    shape = array.shape
+    """Return a constant tensor; -0 is kept, a NaN becomes the canonical one.
+
+    value: an array (or number) of the element's values; of f8 and bf16 the bits; of a format the bytes of its blocks.
+    """
+    given = np.asarray(value)
+    assert is_valid(given, element), (element, given)
+    array = canonical(np.ascontiguousarray(given.astype(np.dtype(element.storage).newbyteorder("<"))), element)
+    shape = given.shape
     if element.is_format:
         shape = (*shape[:-2], shape[-2] * element.columns)
     return const_blob(blob(array.tobytes()), Tensor(element, tuple(dim(size) for size in shape)))

@@ -1,26 +1,31 @@
 """Dimensions: polynomials with integer coefficients over the symbols of one function.
 
-A symbol is the position of a dimension parameter in its function's list, so renaming parameters changes nothing. `n / c`
-and `n % c` (floor division of naturals) are atoms unless they divide out exactly. Two dimensions are equal exactly when
-their normal forms are; a fact such as `n % 32 == 0` rewrites `n` to `32 * (n / 32)` before the comparison.
+A symbol is the position of a dimension parameter in its function's list, so renaming parameters changes nothing.
+`x / c` and `x % c` (floor division; what divides is positive) are atoms unless they divide out. Two dimensions count as
+equal when their normal forms are; a fact such as `n % 32 == 0` rewrites `n` to `32 * (n / 32)` before the comparison.
+
+The normal form decides equality of polynomials, and of one linear form over one constant divisor:
+`(c * q + r) / c = q + r / c`, `(g * x + k) / (g * c) = (x + k / g) / c` and `x / a / b = x / (a * b)` are applied from
+left to right. Beyond that two equal dimensions may have two forms; then the answer is "cannot tell".
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias, Union
+from math import gcd, lcm
+from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The atom `top / bottom` (kind `/`) or `top % bottom` (kind `%`), both over naturals."""
+    """The atom `top / bottom` (kind `/`) or `top % bottom` (kind `%`), rounded down; bottom is positive."""
 
     kind: str
     top: "Dim"
     bottom: "Dim"
 
 
-Atom: TypeAlias = Union[int, Ratio]  # an int is the position of a dimension parameter
+Atom: TypeAlias = int | Ratio  # an int is the position of a dimension parameter
 Monomial: TypeAlias = tuple[Atom, ...]  # sorted; an atom occurs as often as its power
 
 
@@ -52,6 +57,11 @@ class Dim:
         if len(self.terms) == 1 and not self.terms[0][0]:
             return self.terms[0][1]
         return None
+
+    @property
+    def constant_term(self) -> int:
+        """The number among the terms, 0 if there is none."""
+        return self.terms[-1][1] if self.terms and not self.terms[-1][0] else 0
 
     def __add__(self, other: "Dim | int") -> "Dim":
         sums: dict[Monomial, int] = dict(self.terms)
@@ -136,29 +146,54 @@ def symbol(position: int) -> Dim:
 
 
 def apply_facts(value: Dim, facts: Sequence[tuple[Dim, Dim]]) -> Dim:
-    """Rewrite a dimension with facts `top % bottom == 0`, where top is one symbol: top becomes bottom * (top / bottom)."""
-    known: dict[int, Dim] = {}
+    """Rewrite a dimension with facts `top % bottom == 0`; dimensions equal under the facts then have one form.
+
+    A top that is one symbol becomes bottom * (top / bottom), with the least common multiple of its constant bottoms, or
+    else its first bottom. Any other top only makes the remainder `top % bottom`, where it is written, 0.
+    """
+    return _rewrite(value, _known(tuple(facts)), frozenset(facts)) if facts else value
+
+
+@lru_cache(maxsize=256)
+def _known(facts: tuple[tuple[Dim, Dim], ...]) -> Mapping[int, Dim]:
+    """Return what each symbol with a fact becomes; bottoms are rewritten first, circular facts are passed over."""
+    bottoms: dict[int, Dim] = {}
     for top, bottom in facts:
-        if len(top.terms) == 1 and top.terms[0][1] == 1 and len(top.terms[0][0]) == 1:
-            atom = top.terms[0][0][0]
-            if isinstance(atom, int) and atom not in known:
-                known[atom] = bottom * Dim((((Ratio("/", top, bottom),), 1),))
-    return _rewrite(value, known) if known else value
+        place = _only_symbol(top)
+        if place is None or bottom.constant == 0:
+            continue
+        old = bottoms.get(place)
+        if old is None or (old.constant is None and bottom.constant is not None):
+            bottoms[place] = bottom
+        elif old.constant is not None and bottom.constant is not None:
+            bottoms[place] = dim(lcm(old.constant, bottom.constant))
+    known: dict[int, Dim] = {}
+    while ready := [place for place, bottom in bottoms.items() if not bottom.symbols() & bottoms.keys()]:
+        for place in ready:
+            bottom = bottoms.pop(place)
+            known[place] = _rewrite(bottom, known, frozenset()) * _atom(Ratio("/", symbol(place), bottom))
+    return known
 
 
-def _rewrite(value: Dim, known: Mapping[int, Dim]) -> Dim:
+def _only_symbol(value: Dim) -> int | None:
+    if len(value.terms) == 1 and value.terms[0][1] == 1 and len(value.terms[0][0]) == 1:
+        atom = value.terms[0][0][0]
+        return atom if isinstance(atom, int) else None
+    return None
+
+
+def _rewrite(value: Dim, known: Mapping[int, Dim], facts: frozenset[tuple[Dim, Dim]]) -> Dim:
     total = ZERO
     for monomial, factor in value.terms:
         product = dim(factor)
         for atom in monomial:
             if isinstance(atom, int):
                 product = product * known.get(atom, symbol(atom))
+            elif atom.kind == "%" and (atom.top, atom.bottom) in facts:
+                product = ZERO
             else:
-                quotient, remainder = _divide(_rewrite(atom.top, known), _rewrite(atom.bottom, known))
-                fresh = quotient if atom.kind == "/" else remainder
-                if len(fresh.terms) == 1 and len(fresh.terms[0][0]) == 1 and isinstance(fresh.terms[0][0][0], Ratio):
-                    fresh = Dim((((atom,), 1),))  # nothing divided out: keep the atom as written
-                product = product * fresh
+                parts = _divide(_rewrite(atom.top, known, facts), _rewrite(atom.bottom, known, facts))
+                product = product * parts[atom.kind == "%"]
         total = total + product
     return total
 
@@ -171,35 +206,55 @@ def _normal(terms: dict[Monomial, int]) -> Dim:
 
 @lru_cache(maxsize=4096)
 def _divide(top: Dim, bottom: Dim) -> tuple[Dim, Dim]:
-    """Divide with remainder: exact parts leave, the rest becomes an atom. Division by zero gives (0, top)."""
+    """Divide with remainder: what divides out leaves, the rest becomes an atom. Division by zero gives (0, top)."""
     if bottom.constant == 0:
         return ZERO, top
-    if top.constant is not None and bottom.constant is not None:
-        return dim(top.constant // bottom.constant), dim(top.constant % bottom.constant)
     whole, rest = ZERO, ZERO
     for monomial, factor in top.terms:
-        part = _divide_term(monomial, factor, bottom)
-        if part is None:
-            rest = rest + Dim(((monomial, factor),))
-        else:
-            whole = whole + part
+        quotient, left = _divide_term(monomial, factor, bottom)
+        whole, rest = whole + quotient, rest + left
     if rest == ZERO:
         return whole, ZERO
-    if rest.constant is not None and bottom.constant is not None:
-        return whole + rest.constant // bottom.constant, dim(rest.constant % bottom.constant)
-    return whole + Dim((((Ratio("/", rest, bottom),), 1),)), Dim((((Ratio("%", rest, bottom),), 1),))
+    divisor = bottom.constant
+    if divisor is None or divisor < 0:
+        return whole + _atom(Ratio("/", rest, bottom)), _atom(Ratio("%", rest, bottom))
+    if rest.constant is not None:  # between 0 and the divisor
+        return whole, rest
+    common = gcd(divisor, *(c for m, c in rest.terms if m))
+    unit = {m: c // common for m, c in rest.terms}  # the constant term loses what no quotient can see
+    reduced, small = _normal(unit), rest.constant_term % common
+    remainder = _atom(Ratio("%", reduced, dim(divisor // common))) * common + small
+    return whole + _quotient(reduced, divisor // common), remainder
 
 
-def _divide_term(monomial: Monomial, factor: int, bottom: Dim) -> Dim | None:
+def _quotient(top: Dim, divisor: int) -> Dim:
+    """Return top / divisor as one atom; the quotient of a quotient by a constant is one quotient."""
+    if len(top.terms) == 1 and top.terms[0][1] == 1 and len(top.terms[0][0]) == 1:
+        atom = top.terms[0][0][0]
+        if isinstance(atom, Ratio) and atom.kind == "/" and (atom.bottom.constant or 0) > 0:
+            return atom.top // (atom.bottom * divisor)
+    return _atom(Ratio("/", top, dim(divisor)))
+
+
+def _divide_term(monomial: Monomial, factor: int, bottom: Dim) -> tuple[Dim, Dim]:
+    """Return quotient and rest of one term; a factor over a constant leaves a rest of 0 to constant - 1."""
+    whole = Dim(((monomial, factor),))
     if len(bottom.terms) != 1:
-        return None
+        return ZERO, whole
     below, divisor = bottom.terms[0]
     left = list(monomial)
     for atom in below:
         if atom not in left:
-            return None
+            return ZERO, whole
         left.remove(atom)
-    return Dim(((tuple(left), factor // divisor),)) if factor % divisor == 0 else None
+    if below and factor % divisor:
+        return ZERO, whole
+    quotient, rest = divmod(factor, divisor)
+    return dim(quotient) * Dim(((tuple(left), 1),)), dim(rest) * Dim(((monomial, 1),))
+
+
+def _atom(ratio: Ratio) -> Dim:
+    return Dim((((ratio,), 1),))
 
 
 def _substitute_atom(atom: Atom, known: Mapping[int, Dim]) -> Dim:

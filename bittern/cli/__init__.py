@@ -1,0 +1,74 @@
+"""The command line: `bittern COMMAND ...`, one file a command.
+
+This module knows the names and one line about each command, so that help and mistakes cost no import. A command's own
+module is loaded when it is called; its function `command` declares arguments and options to typer and returns the exit
+status. Status 0 is success, 1 a failure with a code, 2 a mistake in the command line, 130 an interrupt.
+"""
+
+import sys
+
+from bittern.base.errors import code
+
+UNKNOWN_COMMAND = code("U110", "there is no such command")
+
+COMMANDS: dict[str, str] = {
+    "bringup": "Turn a checkpoint into its graph and run it on every chip asked for.",
+    "check": "Check programs: every error at once, with its place.",
+    "explain": "Say what an error code means.",
+    "generate": "Continue a prompt and stream the text.",
+    "models": "List the models that can be pulled or are in the store.",
+    "pull": "Fetch a model into the store and print its path.",
+}
+
+_HELP = ("--help", "-h", "help")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line and return the exit status. arguments: without the program's name; None: the process's."""
+    from bittern.cli.frame import guarded
+
+    given = sys.argv[1:] if arguments is None else arguments
+    return guarded(lambda: _dispatch(given), "--json" in given)
+
+
+def _dispatch(given: list[str]) -> int:
+    if not given or given[0] in _HELP:
+        return _help(given[1:])
+    if given[0] == "--version":
+        from bittern import __version__
+
+        print(f"bittern {__version__}")
+        return 0
+    _known(given[0])
+    from bittern.cli.frame import run
+
+    return run(given[0], given[1:])
+
+
+def _help(rest: list[str]) -> int:
+    """Print the help of all commands, or of the one named."""
+    if rest and not rest[0].startswith("-"):
+        return _dispatch([rest[0], "--help"])
+    print("Usage: bittern COMMAND [ARGUMENTS]\n\nOne graph per model, every chip, the same bits.\n\nCommands:")
+    width = max(map(len, COMMANDS))
+    for name, summary in sorted(COMMANDS.items()):
+        print(f"  {name:{width}}  {summary}")
+    print(
+        "\nOptions:\n  --version  Print the version.\n  --help     Print this page; `bittern COMMAND --help` prints a"
+    )
+    print("             command's own.")
+    return 0
+
+
+def _known(name: str) -> None:
+    if name in COMMANDS:
+        return
+    from bittern.base.errors import nearest
+    from bittern.cli.frame import UsageError
+
+    kind = "option" if name.startswith("-") else "command"
+    raise UsageError(
+        UNKNOWN_COMMAND,
+        f"`bittern` has no {kind} `{name}`.",
+        nearest(name, list(COMMANDS)) or "`bittern --help` lists the commands.",
+    )

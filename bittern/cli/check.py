@@ -1,0 +1,29 @@
+"""`bittern check`: every error of the programs at once, with place, code, and what to do."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from bittern.cli.frame import print_json
+
+
+def command(
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files or folders of .btn programs.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> int:
+    """Check programs: every error at once, with its place."""
+    from bittern.lang import render
+    from bittern.lang.check import check_paths
+
+    found = check_paths(paths)
+    if as_json:
+        print_json({"errors": [render.as_json(diagnostic) for diagnostic in found]})
+        return 1 if found else 0
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for diagnostic in found:
+        print(render.as_text(diagnostic, colour))
+    if found:
+        print(f"\n{len(found)} error{'s' * (len(found) > 1)}")
+    return 1 if found else 0

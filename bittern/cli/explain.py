@@ -1,0 +1,67 @@
+"""`bittern explain`: what an error code means."""
+
+import ast
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import bittern
+from bittern.base.errors import BitternError, code, nearest
+from bittern.cli.frame import print_json
+
+UNKNOWN_CODE = code("U113", "there is no such error code")
+
+_DECLARATION = re.compile(
+    r"""^[A-Z_]+ = code\(\s*"([A-Z]\d{3})",\s*((?:"[^"\n]*"\s*|'[^'\n]*'\s*)+),?\s*\)""", re.MULTILINE
+)
+
+AREAS: dict[str, str] = {
+    "E1": "syntax",
+    "E2": "names",
+    "E3": "types",
+    "E4": "dimensions",
+    "E5": "ownership",
+    "E6": "effects and spaces",
+    "F1": "GGUF files",
+    "F2": "keg files",
+    "F3": "tokenizers",
+    "F4": "chat templates",
+    "M1": "families and binding",
+    "R1": "running",
+    "S1": "pull and store",
+    "U1": "usage",
+}
+
+
+def codes() -> dict[str, str]:
+    """Return every code of the package with its title.
+
+    Codes are declared where they are raised. They are read from the text of the modules, so that no module has to be
+    loaded, with all that it needs, only to be asked for its codes.
+    """
+    found: dict[str, str] = {}
+    for path in sorted(Path(bittern.__file__).parent.rglob("*.py")):
+        for name, title in _DECLARATION.findall(path.read_text("utf-8")):
+            found[name] = str(ast.literal_eval(f"({title})"))
+    return dict(sorted(found.items()))
+
+
+def command(
+    name: Annotated[str, typer.Argument(metavar="CODE", help="The code in the brackets of an error, such as S111.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> int:
+    """Say what an error code means."""
+    known = codes()
+    wanted = name.upper()
+    if wanted not in known:
+        raise BitternError(
+            UNKNOWN_CODE, f"No error has the code `{name}`.", nearest(wanted, list(known)) or "See docs/errors.md."
+        )
+    area = AREAS.get(wanted[:2], "")
+    if as_json:
+        print_json({"code": wanted, "area": area, "title": known[wanted]})
+    else:
+        print(f"{wanted} ({area}): {known[wanted]}")
+    return 0

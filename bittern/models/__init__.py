@@ -1,0 +1,1 @@
+"""Model families: one program in the language and one small binding file each."""

@@ -1,0 +1,148 @@
+"""What a model family says about a checkpoint: which numbers and tensors become which fields of its program.
+
+A family is one program (`NAME.btn`) and one binding file (`NAME.py`) with a function `bind(facts) -> Binding`. Facts are
+read through `Facts`, which remembers what was read: metadata of the architecture that a family neither reads nor lists
+as free of meaning may change the mathematics, so the checkpoint is refused by that name.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from math import isfinite
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from bittern.base.errors import BitternError, code, nearest
+from bittern.types.elements import Element
+
+UNKNOWN_FAMILY = code("M101", "no family for this architecture")
+MISSING_FACT = code("M102", "metadata that the family needs is missing")
+BAD_FACT = code("M103", "metadata has an impossible value")
+UNREAD_FACT = code("M104", "metadata that may change the mathematics is not read by the family")
+
+LIMIT = 1 << 24  # no dimension of a model is larger
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A field that is a tensor of the file. steps: what binding did besides naming it, for people and records."""
+
+    tensor: str
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A field that is computed from metadata: one number, or a flat list of them."""
+
+    value: float | list[float]
+    element: Element
+
+
+Field: TypeAlias = Weight | Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """How a checkpoint becomes the arguments of a program. dims: of the struct. fields: by path (`layer.3.q`)."""
+
+    dims: Mapping[str, int]
+    fields: Mapping[str, Field]
+
+
+@dataclass(slots=True)
+class Facts:
+    """The metadata of one checkpoint, for one architecture.
+
+    prefix: of the architecture's keys (`llama`). tensors: the shapes of the file's tensors by name.
+    """
+
+    metadata: Mapping[str, Any]
+    prefix: str
+    tensors: Mapping[str, tuple[int, ...]]
+    read: set[str] = field(default_factory=set)
+
+    def whole(self, key: str, default: int | None = None, low: int = 1, high: int = LIMIT) -> int:
+        """Return a whole number of the architecture. Raises M102, M103."""
+        value = self._get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            self._refuse(key, value, f"a whole number from {low} to {high}")
+        return value
+
+    def real(self, key: str, default: float | None = None, low: float = 0.0) -> float:
+        """Return a finite real number above `low`. Raises M102, M103."""
+        value = self._get(key, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value) or not value > low:
+            self._refuse(key, value, f"a finite number above {low:g}")
+        return float(value)
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Return a string. Raises M102, M103."""
+        value = self._get(key, default)
+        if not isinstance(value, str):
+            self._refuse(key, value, "a string")
+        return value
+
+    def must_be(self, key: str, allowed: object) -> None:
+        """Refuse the checkpoint if a key is there and has another value than the one the program computes with."""
+        name = f"{self.prefix}.{key}"
+        self.read.add(name)
+        if name in self.metadata and self.metadata[name] != allowed:
+            self._refuse(key, self.metadata[name], f"{allowed} (all that this family computes)")
+
+    def ignore(self, *keys: str) -> None:
+        """State that these keys do not change what is computed."""
+        self.read.update(f"{self.prefix}.{key}" for key in keys)
+
+    def finish(self) -> None:
+        """Refuse metadata of the architecture that nobody read. Raises M104."""
+        unread = sorted(k for k in self.metadata if k.startswith(f"{self.prefix}.") and k not in self.read)
+        if unread:
+            names = ", ".join(f"`{name}`" for name in unread)
+            raise BitternError(
+                UNREAD_FACT,
+                f"The metadata {names} may change what the model computes, and the family `{self.prefix}` does not read it.",
+                "Use a checkpoint without it, or teach the family's binding file what it means.",
+            )
+
+    def _get(self, key: str, default: Any) -> Any:
+        name = f"{self.prefix}.{key}"
+        self.read.add(name)
+        value = self.metadata.get(name, default)
+        if value is None:
+            raise BitternError(
+                MISSING_FACT, f"The metadata has no `{name}`.", "The checkpoint is incomplete: convert it again."
+            )
+        return value
+
+    def _refuse(self, key: str, value: object, allowed: str) -> None:
+        shown = repr(value)
+        raise BitternError(
+            BAD_FACT,
+            f"The metadata `{self.prefix}.{key}` is {shown if len(shown) < 80 else shown[:77] + '...'}.",
+            f"Expected {allowed}.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One family. name: of its module, and of the checkpoint's architecture. bind: reads a checkpoint's facts."""
+
+    name: str
+    bind: Callable[[Facts], Binding]
+
+
+def names(folder: Path | None = None) -> list[str]:
+    """Return the names of all families: one for each program that has a binding file beside it."""
+    folder = folder or Path(__file__).parent
+    return sorted(path.stem for path in folder.glob("*.btn") if path.with_suffix(".py").is_file())
+
+
+def family(architecture: str) -> Family:
+    """Return the family of an architecture. Raises M101."""
+    if architecture not in names():
+        raise BitternError(
+            UNKNOWN_FAMILY, f"There is no family for the architecture `{architecture}`.", nearest(architecture, names())
+        )
+    module = import_module(f"bittern.models.{architecture}")
+    return Family(architecture, module.bind)

@@ -1,0 +1,76 @@
+"""Binding of Llama checkpoints (Llama 1 to 3, SmolLM2): GGUF names and metadata to the fields of `llama.btn`.
+
+Rows of q and k are stored so that rotary pairs are adjacent. Llama 3 stores its rotary scaling as a factor for each
+frequency; a plain linear scaling divides all angles.
+"""
+
+from math import sqrt
+
+from bittern.models.family import Binding, Facts, Field, Numbers, Weight
+from bittern.types.elements import F32, F64
+
+_LAYER = {
+    "attn_norm": "attn_norm",
+    "q": "attn_q",
+    "k": "attn_k",
+    "v": "attn_v",
+    "o": "attn_output",
+    "ffn_norm": "ffn_norm",
+    "gate": "ffn_gate",
+    "up": "ffn_up",
+    "down": "ffn_down",
+}
+
+
+def bind(facts: Facts) -> Binding:
+    """Return dimensions and fields of a Llama checkpoint. Raises M102, M103, M104."""
+    layers = facts.whole("block_count", high=4096)
+    d = facts.whole("embedding_length")
+    heads = facts.whole("attention.head_count", high=65536)
+    g = facts.whole("attention.head_count_kv", heads, high=65536)
+    h = facts.whole("attention.key_length", d // heads, high=65536)
+    for key, value, text in (("attention.head_count", heads % g, "a multiple of the key heads"), ("rope", h % 2, "even")):
+        facts.must_be(key, facts.metadata.get(f"{facts.prefix}.{key}") if not value else text)
+    facts.must_be("attention.value_length", h)
+    facts.must_be("rope.dimension_count", h)
+    facts.must_be("expert_count", 0)
+    facts.ignore("vocab_size", "context_length", "expert_used_count", "rope.scaling.original_context_length")
+    dims = {"layers": layers, "vocab": facts.tensors.get("token_embd.weight", (1,))[0], "d": d, "g": g}
+    dims |= {"r": heads // g, "h": h, "ff": facts.whole("feed_forward_length")}
+    fields: dict[str, Field] = {
+        "facts.eps": Numbers(facts.real("attention.layer_norm_rms_epsilon"), F32),
+        "facts.scale": Numbers(1 / sqrt(h), F32),
+        "facts.base": Numbers(facts.real("rope.freq_base", 10000.0), F64),
+        "facts.stretch": Numbers(stretch(facts), F64),
+        "rope": frequency_factors(facts, h),
+        "embed": Weight("token_embd.weight"),
+        "norm": Weight("output_norm.weight"),
+        "head": head(facts),
+    }
+    for layer in range(layers):
+        for name, tensor in _LAYER.items():
+            fields[f"layer.{layer}.{name}"] = Weight(f"blk.{layer}.{tensor}.weight")
+    return Binding(dims, fields)
+
+
+def stretch(facts: Facts) -> float:
+    """Return by how much positions are divided: linear rotary scaling. Other kinds are refused."""
+    kind = facts.text("rope.scaling.type", "none")
+    if kind != "linear":
+        facts.must_be("rope.scaling.type", "none")
+        facts.must_be("rope.scaling.factor", 1.0)
+        facts.must_be("rope.scale_linear", 1.0)
+        return 1.0
+    return facts.real("rope.scaling.factor", facts.real("rope.scale_linear", 1.0))
+
+
+def frequency_factors(facts: Facts, h: int) -> Field:
+    """Return the factor of each rotary frequency: the file's, or ones."""
+    return Weight("rope_freqs.weight") if "rope_freqs.weight" in facts.tensors else Numbers([1.0] * (h // 2), F32)
+
+
+def head(facts: Facts) -> Field:
+    """Return the output matrix, or the embedding where the file has none: the two are tied."""
+    if "output.weight" in facts.tensors:
+        return Weight("output.weight")
+    return Weight("token_embd.weight", ("tied to the embedding",))

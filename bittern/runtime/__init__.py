@@ -1,0 +1,1 @@
+"""What runs: the store, pulling, loading, generating, bring-up."""

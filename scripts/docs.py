@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Write the pages of docs/ that are lists of what the tables in the code hold.
+
+    scripts/docs.py
+
+A test compares the pages with the tables, so a stale page fails the suite; `make docs` mends it.
+"""
+
+import inspect
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from bittern.cli import COMMANDS
+from bittern.cli.explain import AREAS, codes
+from bittern.ops.table import ops
+
+ROOT = Path(__file__).resolve().parent.parent
+_NOTE = "<!-- Written by scripts/docs.py (`make docs`) from the tables in the code: edit those. -->\n"
+
+
+def errors() -> str:
+    """Return the page of all error codes."""
+    lines = [
+        "# Error codes\n",
+        _NOTE,
+        "Every failure that a user can cause has a stable code. `bittern explain CODE` prints its line of this page;",
+        "the failure itself says what was given, where, and what to do.",
+    ]
+    known = codes()
+    for area, title in AREAS.items():
+        rows = [(name, text) for name, text in known.items() if name.startswith(area)]
+        if rows:
+            lines += [f"\n## {area}: {title}\n", "| code | what is wrong |", "|---|---|"]
+            lines += [f"| {name} | {_cell(text)} |" for name, text in rows]
+    return "\n".join(lines) + "\n"
+
+
+def operations() -> str:
+    """Return the page of all primitive ops."""
+    lines = [
+        "# Primitive operations\n",
+        _NOTE,
+        "Each is total: no trap, no undefined result. `docs/language.md`, section 5, has the rules they share.",
+        "Ops marked *ideal* are real-valued and exist only in `ideal` bodies, which the f64 reference evaluates.",
+    ]
+    families: dict[str, list[str]] = {}
+    for row in ops().values():
+        mark = " *ideal*" if row.ideal_only else ""
+        effect = f" Effect: {row.effect}." if row.effect else ""
+        family = row.meaning.__module__.rpartition(".")[2]
+        families.setdefault(family, []).append(f"| `{row.name}`{mark} | {_cell(row.doc)}{effect} |")
+    for family, rows in families.items():
+        lines += [f"\n## {family}\n", "| op | meaning |", "|---|---|", *rows]
+    return "\n".join(lines) + "\n"
+
+
+def commands() -> str:
+    """Return the page of all commands."""
+    lines = [
+        "# Commands\n",
+        _NOTE,
+        "`bittern COMMAND --help` lists the arguments. Results go to stdout, progress and warnings to stderr. With",
+        '`--json` stdout is one object; a failure is `{"error": {"code", "what", "remedy"}}`. The exit status is 0 for',
+        "success, 1 for a failure with a code, 2 for a mistake in the command line, 130 for an interrupt.",
+    ]
+    for name in sorted(COMMANDS):
+        text = inspect.getdoc(import_module(f"bittern.cli.{name}").command)
+        lines += [f"\n## bittern {name}\n", text or ""]
+    return "\n".join(lines) + "\n"
+
+
+def pages() -> dict[Path, str]:
+    """Return every generated page with its text."""
+    docs = ROOT / "docs"
+    return {docs / "errors.md": errors(), docs / "ops.md": operations(), docs / "commands.md": commands()}
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main() -> int:
+    """Write the pages that changed; return the exit status."""
+    for path, text in pages().items():
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
+            print(f"wrote {path.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

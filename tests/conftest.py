@@ -1,0 +1,82 @@
+"""Fixtures that find real models and recorded goldens, and skip with the reason where they are missing."""
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _offline(event: str, arguments: tuple[object, ...]) -> None:
+    """Refuse every connection that leaves this machine: the suite must pass without a network."""
+    if event == "socket.connect":
+        address = arguments[1]
+        host = address[0] if isinstance(address, tuple) else "localhost"
+    elif event == "socket.getaddrinfo":
+        host = arguments[0]
+    else:
+        return
+    if host not in (None, "", "localhost", "127.0.0.1", "::1"):
+        raise PermissionError(f"the tests run offline: no connection to {host!r}")
+
+
+sys.addaudithook(_offline)
+
+
+def _data() -> Path:
+    given = Path(os.environ.get("BITTERN_TEST_DATA", "../shared/data"))
+    return given if given.is_absolute() else ROOT / given
+
+
+def _in_folder(folder: Path, size: int, sha256: str) -> Path | None:
+    """Return the file of this size and digest in the folder, whatever its name is."""
+    for path in sorted(folder.glob("*.gguf")):
+        if path.stat().st_size == size:
+            with path.open("rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() == sha256:
+                    return path
+    return None
+
+
+def _model(name: str, remedy: str) -> Path:
+    """Return the path of a model of the table, or skip with the reason and the remedy."""
+    from bittern.cli.frame import home
+    from bittern.runtime.pinned import PINNED
+    from bittern.runtime.store import Store
+
+    wanted = PINNED[name]
+    folder = os.environ.get("BITTERN_TEST_MODELS")
+    if folder:
+        path = _in_folder(Path(folder), wanted.size, wanted.sha256)
+        if path is None:
+            pytest.skip(f"no file of {name} (sha256 {wanted.sha256[:12]}...) in BITTERN_TEST_MODELS={folder}")
+        return path
+    store = Store(home(os.environ))
+    entry = store.model(name)
+    if entry is None:
+        pytest.skip(f"{name} is not in the store at {store.root}: {remedy}")
+    return entry.path
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of real models and goldens, named by BITTERN_TEST_DATA."""
+    path = _data()
+    if not path.is_dir():
+        pytest.skip(f"no test data at {path}: set BITTERN_TEST_DATA to the folder that holds goldens/ and models/")
+    return path
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """The GGUF file of SmolLM2-135M (Q4_1), from the store or from the folder BITTERN_TEST_MODELS."""
+    return _model("smollm2", "run `make pull`, or name a folder that holds the file in BITTERN_TEST_MODELS")
+
+
+@pytest.fixture(scope="session")
+def gemma3() -> Path:
+    """The GGUF file of Gemma 3 270M (Q4_K_M): optional, its licence must be accepted."""
+    return _model("gemma3-270m", "run `bittern pull gemma3-270m --accept-licence gemma`, or use BITTERN_TEST_MODELS")
