@@ -25,6 +25,9 @@ def command(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where program, keg and artifacts go, in a folder of the model.")
     ] = None,
+    library: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="A folder of programs and families, before Bittern's own.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and no progress.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> int:
@@ -49,6 +52,7 @@ def command(
         cache=cache,
         chips=words(chips),
         out=out,
+        library=library or (),
         store=store,
         progress=progress(as_json or quiet),
     )

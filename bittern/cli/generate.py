@@ -1,6 +1,7 @@
 """`bittern generate`: continue a prompt and stream the text to stdout."""
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -29,6 +30,9 @@ def command(
     cache: Annotated[str, typer.Option(help=f"Element of the cache: {', '.join(CACHES)}.")] = "f16",
     chip: Annotated[str, typer.Option(help="The chip to run on.")] = "vm",
     ignore_eos: Annotated[bool, typer.Option("--ignore-eos", help="Go on after the end of the text.")] = False,
+    library: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="A folder of programs and families, before Bittern's own.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> int:
     """Continue a prompt and stream the text."""
@@ -37,7 +41,7 @@ def command(
     path = model_path(model, store)
     from bittern.runtime.model import load
 
-    with load(path, chip=chip, context=context, cache=cache, store=store) as loaded:
+    with load(path, chip=chip, context=context, cache=cache, store=store, library=library or ()) as loaded:
         pieces = loaded.generate(
             prompt,
             count,

@@ -35,6 +35,7 @@ class Bound:
 
     family: Family
     checkpoint: Checkpoint
+    library: Library
     forward: Function
     head: Function
     dims: Mapping[str, int]
@@ -50,7 +51,7 @@ def bind_checkpoint(checkpoint: Checkpoint, library: Library, cache: str = "f16"
         raise BitternError(
             NO_ARCHITECTURE, "The metadata has no `general.architecture`.", "The file is incomplete: convert it again."
         )
-    chosen = family(architecture)
+    chosen = family(architecture, library.folders)
     shapes = {name: info.shape for name, info in checkpoint.tensors.items()}
     facts = Facts(checkpoint.metadata, architecture, shapes)
     binding = chosen.bind(facts)
@@ -63,7 +64,7 @@ def bind_checkpoint(checkpoint: Checkpoint, library: Library, cache: str = "f16"
     )
     head = bind_parameter(library, f"{chosen.name}.head", "m", dict(binding.dims), {}, source.node)
     source.check_all_used()
-    return Bound(chosen, checkpoint, forward, head, binding.dims, cache, blocks, source.steps())
+    return Bound(chosen, checkpoint, library, forward, head, binding.dims, cache, blocks, source.steps())
 
 
 @dataclass(slots=True)

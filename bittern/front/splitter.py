@@ -23,7 +23,9 @@ class Splitter:
     __slots__ = ("_first", "_ids", "_lengths", "_longest_inside", "_runs", "_sizes", "_spans", "_tree")
 
     def __init__(self, rows: Iterable[tuple[str, int]]) -> None:
-        ordered = sorted(((len(text.encode()), text, number) for text, number in rows), key=lambda row: (-row[0], row[2]))
+        ordered = sorted(
+            ((len(text.encode()), text, number) for text, number in rows), key=lambda row: (-row[0], row[2])
+        )
         self._ids = [number for _, _, number in ordered]
         self._sizes = [size for size, _, _ in ordered]
         self._spans = [len(text) for _, text, _ in ordered]

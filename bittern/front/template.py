@@ -3,7 +3,7 @@
 In: the template's source (Jinja, `tokenizer.chat_template`), messages, tools. Out: text, byte for byte what Jinja gives
 with the settings that chat templates are written for (`trim_blocks`, `lstrip_blocks`, loop controls). Source and file
 are untrusted: Jinja parses in its immutable sandbox, the tree is checked once for what no template may contain, and
-`interpreter` runs it under a budget. Templates never see a clock unless the caller grants one.
+`template_interpreter` runs it under a budget. Templates never see a clock unless the caller grants one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from bittern.base.errors import BitternError, code
-from bittern.front.interpreter import FAILED, FORBIDDEN, Break, Continue, Interpreter
+from bittern.front.template_interpreter import FAILED, FORBIDDEN, Break, Continue, Interpreter
 from bittern.front.template_library import FUNCTIONS, clock
 from bittern.front.template_values import TOO_MUCH, Scope, Value, budget_for
 
@@ -20,14 +20,17 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 BAD_SOURCE = code("F401", "the chat template cannot be parsed")
+NO_TEMPLATE = code("F409", "the file has no chat template")
 
+_KEY = "tokenizer.chat_template"
 _LONGEST = 1 << 17
-_DEEPEST = 60
-_ALLOWED = frozenset(
+_DEEPEST = 150
+_KINDS = (
     "Template Output If For Assign AssignBlock Macro CallBlock FilterBlock With Break Continue Name NSRef Const "
     "TemplateData List Tuple Dict Pair Keyword Getattr Getitem Slice Call Filter Test CondExpr And Or Not Neg Pos "
-    "Compare Operand Concat Add Sub Mul Div FloorDiv Mod Pow".split()
+    "Compare Operand Concat Add Sub Mul Div FloorDiv Mod Pow"
 )
+_ALLOWED = frozenset(_KINDS.split())
 
 
 class ChatTemplate:
@@ -41,6 +44,16 @@ class ChatTemplate:
     def __init__(self, source: str) -> None:
         self.source = source
         self._body = _parse(source)
+
+    @staticmethod
+    def from_gguf(metadata: Mapping[str, object]) -> "ChatTemplate":
+        """Return the template that a GGUF file carries. Errors: F409 none, and those of making one."""
+        source = metadata.get(_KEY)
+        if not isinstance(source, str):
+            raise BitternError(
+                NO_TEMPLATE, f"The file has no text under `{_KEY}`.", "Give the text itself, without a chat template."
+            )
+        return ChatTemplate(source)
 
     def render(
         self,

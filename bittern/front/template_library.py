@@ -17,7 +17,7 @@ from bittern.base.errors import BitternError, code
 from bittern.front.template_values import Function, Macro, Method, Namespace, Undefined, Value, scalar
 
 if TYPE_CHECKING:
-    from bittern.front.interpreter import Interpreter as Run
+    from bittern.front.template_interpreter import Interpreter as Run
 
 RAISED = code("F405", "the chat template refuses the conversation")
 
@@ -64,13 +64,15 @@ def _filter_length(run: "Run", value: Value) -> int:
 def _filter_join(run: "Run", value: Value, between: Value = "", attribute: Value = None) -> str:
     read = _by(run, attribute)
     texts = [run.text(read(item)) for item in run.iterate(value)]
-    between = run.text(between)
-    run.budget.text(sum(map(len, texts)) + len(between) * len(texts))
-    return between.join(texts)
+    gap: str = run.text(between)
+    run.budget.text(sum(map(len, texts)) + len(gap) * len(texts))
+    return gap.join(texts)
 
 
 def _filter_replace(run: "Run", value: Value, old: Value, new: Value, count: int | None = None) -> str:
-    return run.method(run.text(value), "replace", [run.text(old), run.text(new), -1 if count is None else count], {})
+    return str(
+        run.method(run.text(value), "replace", [run.text(old), run.text(new), -1 if count is None else count], {})
+    )
 
 
 def _filter_reverse(run: "Run", value: Value) -> Value:
@@ -96,9 +98,7 @@ def _filter_dictsort(
     return sorted(value.items(), key=lambda item: _folded(item[at], case_sensitive), reverse=reverse)
 
 
-def _filter_unique(
-    run: "Run", value: Value, case_sensitive: bool = False, attribute: Value = None
-) -> list[Value]:
+def _filter_unique(run: "Run", value: Value, case_sensitive: bool = False, attribute: Value = None) -> list[Value]:
     read = _by(run, attribute, case_sensitive)
     seen: set[Value] = set()
     found: list[Value] = []
@@ -127,7 +127,7 @@ def _filter_sum(run: "Run", value: Value, attribute: Value = None, start: Value 
 
 
 def _filter_map(run: "Run", value: Value, *args: Value, **named: Value) -> list[Value]:
-    items = run.iterate(value)
+    items = run.iterate(value) if value else []
     if "attribute" in named and not args:
         read = _by(run, named["attribute"], default=named.get("default"))
         return [read(item) for item in items]
@@ -146,12 +146,13 @@ def _choosing(keep: bool, by_attribute: bool) -> Callable[..., list[Value]]:
             found = read(item)
             return bool(found) if name is None else run.test(name, found, rest, named)
 
-        return [item for item in run.iterate(value) if holds(item) == keep]
+        return [item for item in run.iterate(value) if holds(item) == keep] if value else []
 
     return filter_
 
 
-def _filter_round(run: "Run", value: Value, precision: int = 0, method: str = "common") -> float:
+def _filter_round(run: "Run", value: Value, precision: int = 0, method: str = "common") -> Value:
+    run.number(value)
     if abs(precision) > 100:
         raise ValueError(f"round to {precision} places")
     if method == "common":
@@ -161,6 +162,7 @@ def _filter_round(run: "Run", value: Value, precision: int = 0, method: str = "c
 
 
 def _filter_int(run: "Run", value: Value, default: int = 0, base: int = 10) -> int:
+    run.defined(value)
     try:
         return int(value, base) if isinstance(value, str) else int(value)
     except (TypeError, ValueError, OverflowError):
@@ -171,6 +173,7 @@ def _filter_int(run: "Run", value: Value, default: int = 0, base: int = 10) -> i
 
 
 def _filter_float(run: "Run", value: Value, default: float = 0.0) -> float:
+    run.defined(value)
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -178,7 +181,10 @@ def _filter_float(run: "Run", value: Value, default: float = 0.0) -> float:
 
 
 def _filter_indent(run: "Run", value: Value, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
-    text = run.text(value)
+    run.defined(value)
+    if not isinstance(value, str):
+        raise TypeError(f"a {type(value).__name__} cannot be indented")
+    text = value
     run.budget.text((width if isinstance(width, int) else len(width)) * (text.count("\n") + 2))
     margin = width if isinstance(width, str) else " " * width
     lines = (text + "\n").splitlines()
@@ -207,13 +213,15 @@ def _filter_tojson(
     run.budget.whole(value)
     if indent is not None and not 0 <= indent <= 8:
         raise ValueError(f"indent by {indent}")
+    if separators is not None and sum(map(len, separators)) > 16:
+        raise ValueError("separators of more than 16 characters")
     text = json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
     run.budget.text(len(text))
     return text
 
 
 def _filter_center(run: "Run", value: Value, width: int = 80) -> str:
-    return run.method(run.text(value), "center", [width], {})
+    return str(run.method(run.text(value), "center", [width], {}))
 
 
 def _filter_trim(run: "Run", value: Value, chars: str | None = None) -> str:
@@ -269,8 +277,8 @@ TESTS: dict[str, Callable[..., bool]] = {
     "boolean": lambda run, value: isinstance(value, bool),
     "callable": lambda run, value: isinstance(value, Macro | Method | Function),
     "defined": lambda run, value: not isinstance(value, Undefined),
-    "divisibleby": lambda run, value, other: value % other == 0,
-    "even": lambda run, value: value % 2 == 0,
+    "divisibleby": lambda run, value, other: run.binary("mod", run.number(value), other) == 0,
+    "even": lambda run, value: run.number(value) % 2 == 0,
     "false": lambda run, value: value is False,
     "float": lambda run, value: isinstance(value, float),
     "integer": lambda run, value: isinstance(value, int) and not isinstance(value, bool),
@@ -279,7 +287,7 @@ TESTS: dict[str, Callable[..., bool]] = {
     "mapping": lambda run, value: isinstance(value, dict),
     "none": lambda run, value: value is None,
     "number": lambda run, value: isinstance(value, int | float),
-    "odd": lambda run, value: value % 2 == 1,
+    "odd": lambda run, value: run.number(value) % 2 == 1,
     "sameas": lambda run, value, other: value is other,
     "sequence": lambda run, value: isinstance(value, str | list | tuple | dict | Undefined),
     "string": lambda run, value: isinstance(value, str),

@@ -7,7 +7,7 @@ what has no piece falls back to byte tokens). Tokens that stand for themselves a
 """
 
 import codecs
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,13 +36,12 @@ _WHOLE = (Kind.CONTROL, Kind.USER_DEFINED, Kind.UNKNOWN)
 class Tokenizer:
     """The tokenizer of one checkpoint. Make it with `from_gguf`; it never changes."""
 
-    __slots__ = ("_missing", "_pieces", "_splitters", "_vocabulary", "_words", "token_limit")
+    __slots__ = ("_pieces", "_splitters", "_vocabulary", "_words")
 
-    def __init__(self, vocabulary: Vocabulary, words: Callable[[str], list[int]], missing: frozenset[int]) -> None:
-        """Use `from_gguf`. words: ids of one stretch of text. missing: bytes that no token can stand for."""
+    def __init__(self, vocabulary: Vocabulary, words: Callable[[str], list[int]]) -> None:
+        """Use `from_gguf`. words: returns the ids of a stretch of text without whole tokens in it."""
         self._vocabulary = vocabulary
         self._words = words
-        self._missing = missing
         self._pieces: dict[int, bytes] = {}
         self._splitters: dict[bool, Splitter] = {}
 
@@ -55,8 +54,8 @@ class Tokenizer:
         """
         vocabulary = read_vocabulary(metadata)
         if vocabulary.model == "gpt2":
-            return Tokenizer(vocabulary, _byte_level_words(vocabulary), _missing_letters(vocabulary))
-        return Tokenizer(vocabulary, _spm_words(vocabulary, cache), _missing_bytes(vocabulary))
+            return Tokenizer(vocabulary, _byte_level_words(vocabulary))
+        return Tokenizer(vocabulary, _spm_words(vocabulary, cache))
 
     @property
     def vocab_size(self) -> int:
@@ -93,15 +92,13 @@ class Tokenizer:
         """
         _check_text(text)
         ids = self._mark(bos, self._vocabulary.add_bos, self.bos, "bos")
-        prefix = " " if self._vocabulary.add_space_prefix else ""
-        before_special = True
+        after_token = True
         for part in self._splitter(special).split(text):
             if isinstance(part, int):
                 ids.append(part)
-                before_special = True
-                continue
-            ids += self._words(self._normal(prefix + part if before_special else part))
-            before_special = False
+            else:
+                ids += self._words(self._normal(part, after_token))
+            after_token = isinstance(part, int)
         return ids + self._mark(eos, self._vocabulary.add_eos, self.eos, "eos")
 
     def decode(self, ids: Iterable[int], *, special: bool = True, start: bool = True) -> str:
@@ -147,9 +144,7 @@ class Tokenizer:
         if not (default if asked is None else asked):
             return []
         if number is None:
-            raise BitternError(
-                NO_MARK, f"The file names no token for {name}.", f"Encode without it: `{name}=False`."
-            )
+            raise BitternError(NO_MARK, f"The file names no token for {name}.", f"Encode without it: `{name}=False`.")
         return [number]
 
     def _splitter(self, special: bool) -> Splitter:
@@ -159,26 +154,16 @@ class Tokenizer:
             self._splitters[special] = Splitter((self._vocabulary.tokens[number], number) for number in chosen)
         return self._splitters[special]
 
-    def _normal(self, text: str) -> str:
-        if self._missing:
-            self._check_bytes(text)
-        if self._vocabulary.model != "llama":
+    def _normal(self, text: str, after_token: bool) -> str:
+        """Return a stretch of text as merges expect it. after_token: it begins the text or follows a whole token."""
+        vocabulary = self._vocabulary
+        if vocabulary.model != "llama":
             return text
-        if self._vocabulary.remove_extra_whitespaces:
+        if vocabulary.remove_extra_whitespaces:
             text = " ".join(filter(None, text.split(" ")))
+        if vocabulary.add_space_prefix and after_token and text:
+            text = " " + text
         return text.replace(" ", _BLANK)
-
-    def _check_bytes(self, text: str) -> None:
-        known = self._vocabulary.ids if self._vocabulary.model == "llama" else {}
-        letters = {letter for letter in set(text) if letter not in known and letter != " "}
-        for letter in sorted(letters):
-            for value in letter.encode():
-                if value in self._missing:
-                    raise BitternError(
-                        NO_BYTE,
-                        f"The vocabulary has no token for byte 0x{value:02X}, which {letter!r} needs.",
-                        "Leave the character out, or use a file with a whole vocabulary.",
-                    )
 
     def _make_piece(self, number: int) -> bytes:
         kind, text = self._vocabulary.kinds[number], self._vocabulary.tokens[number]
@@ -244,7 +229,16 @@ def _byte_level_words(vocabulary: Vocabulary) -> Callable[[str], list[int]]:
     cuts = [pre_tokenizers.Split(Regex(expression), "isolated") for expression in rule.expressions]
     letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     backend.pre_tokenizer = pre_tokenizers.Sequence([*cuts, letters])
-    return _ids_by(backend)
+    by_merges = _ids_by(backend)
+    known = {value for letter, value in _VALUES.items() if letter in vocabulary.ids}
+    if known >= _IN_UTF8:
+        return by_merges
+
+    def checked(text: str) -> list[int]:
+        _check_bytes(text, known)
+        return by_merges(text)
+
+    return checked
 
 
 def _spm_words(vocabulary: Vocabulary, cache: Path | None) -> Callable[[str], list[int]]:
@@ -252,38 +246,51 @@ def _spm_words(vocabulary: Vocabulary, cache: Path | None) -> Callable[[str], li
     from tokenizers import models
 
     # Letters that occur in tokens without being tokens take part in merges; alone they become bytes again.
-    tokens, count = vocabulary.tokens, len(vocabulary.tokens)
-    letters = sorted(set("".join(tokens)) - vocabulary.ids.keys() - {" "})
+    tokens, ids, count = vocabulary.tokens, vocabulary.ids, len(vocabulary.tokens)
+    letters = sorted(set("".join(tokens)) - ids.keys() - {" "})
     pieces = tokens + letters
-    ids = vocabulary.ids | {letter: count + number for number, letter in enumerate(letters)} if letters else vocabulary.ids
-    as_bytes = {f"<0x{value:02X}>": value for value in range(256)}
-    byte_ids = {value: vocabulary.ids[text] for text, value in as_bytes.items() if text in vocabulary.ids}
+    all_ids = {**ids, **{letter: count + number for number, letter in enumerate(letters)}} if letters else ids
+    as_bytes = {value: f"<0x{value:02X}>" for value in range(256)}
+    byte_ids = {value: ids[text] for value, text in as_bytes.items() if text in ids}
 
     def spell(letter: str) -> list[int]:
+        _check_bytes(letter, byte_ids)
         return [byte_ids[value] for value in letter.encode()]
 
     scores = _mergeable(vocabulary)
-    pairs = spm_pairs(pieces, ids, scores, cache)
+    pairs = spm_pairs(pieces, all_ids, scores, cache)
     if pairs is None:
 
         def by_rule(text: str) -> list[int]:
-            known = vocabulary.ids
-            found = [([known[piece]] if piece in known else spell(piece)) for piece in join(text, scores)]
+            found = [[ids[piece]] if piece in ids else spell(piece) for piece in join(text, scores)]
             return [number for part in found for number in part]
 
         return by_rule
 
     text_of = pieces.__getitem__
     merges = list(zip(map(text_of, pairs[:, 0].tolist()), map(text_of, pairs[:, 1].tolist()), strict=True))
-    by_merges = _ids_by(Backend(models.BPE(vocab=ids, merges=merges, byte_fallback=True)))
-    if not letters:
+    by_merges = _ids_by(Backend(models.BPE(vocab=all_ids, merges=merges, byte_fallback=True)))
+    if not letters and byte_ids.keys() >= _IN_UTF8:
         return by_merges
 
     def with_letters(text: str) -> list[int]:
-        found = [([number] if number < count else spell(pieces[number])) for number in by_merges(text)]
+        _check_bytes((letter for letter in set(text) if letter not in all_ids), byte_ids)
+        found = [[number] if number < count else spell(pieces[number]) for number in by_merges(text)]
         return [number for part in found for number in part]
 
     return with_letters
+
+
+def _check_bytes(letters: Iterable[str], known: Container[int]) -> None:
+    """Refuse letters of which a byte has no token: left out silently, they would change the text."""
+    for letter in sorted(set(letters)):
+        for value in letter.encode():
+            if value not in known:
+                raise BitternError(
+                    NO_BYTE,
+                    f"The vocabulary has no token for byte 0x{value:02X}, which {letter!r} needs.",
+                    "Leave the character out, or use a file with a whole vocabulary.",
+                )
 
 
 def _mergeable(vocabulary: Vocabulary) -> dict[str, float]:
@@ -307,14 +314,6 @@ def _ids_by(backend: "Backend") -> Callable[[str], list[int]]:
         return found
 
     return ids
-
-
-def _missing_letters(vocabulary: Vocabulary) -> frozenset[int]:
-    return _IN_UTF8 - {value for letter, value in _VALUES.items() if letter in vocabulary.ids}
-
-
-def _missing_bytes(vocabulary: Vocabulary) -> frozenset[int]:
-    return frozenset(value for value in _IN_UTF8 if f"<0x{value:02X}>" not in vocabulary.ids)
 
 
 def _check_text(text: str) -> None:

@@ -194,9 +194,7 @@ class _Reader:
         if isinstance(found, bool) or not isinstance(found, int | np.integer):
             raise _wrong_type(key, found, "a token id")
         if not 0 <= found < count:
-            raise BitternError(
-                BAD_ID, f"`{_PREFIX}{key}` is {found}, and the vocabulary ends at {count - 1}.", _REMEDY
-            )
+            raise BitternError(BAD_ID, f"`{_PREFIX}{key}` is {found}, and the vocabulary ends at {count - 1}.", _REMEDY)
         return int(found)
 
     def switch(self, key: str, default: bool) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from bittern.graph.node import Function, call, param
 from bittern.graph.prepare import program_of
 from bittern.graph.program import CallSite, Copies, Kernel, Program, storage
-from bittern.graph.world import World, resolved_leaves
+from bittern.graph.world import World, refuse_effects, resolved_leaves
 from bittern.ops.table import Array
 from bittern.types.dims import symbol
 from bittern.types.values import storage_shape
@@ -45,6 +45,7 @@ def prepare(
     Raises R130 if the function has effects.
     """
     assert len(dims) == function.dims, (function, dims)
+    refuse_effects(function.name, function.effects)
     world = World(ideal, kernels) if world is None else world
     sizes = tuple(int(size) for size in dims)
     target = _calling(function) if function.id in world.kernels else world.flow.target(function)

@@ -28,14 +28,15 @@ def _kinds(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-_FRESH = _kinds(  # the result never shares memory with an operand
-    """add sub mul div rem min max add_sat sub_sat mul_high neg sqrt eq ne lt le select and or xor not popcount clz ctz
-    shl shr rotl rotr extract deposit dot lookup iota size exp log pow sin cos tanh erf"""
+FRESH = _kinds(  # the result never shares memory with an operand
+    """add sub mul div rem min max add_sat sub_sat mul_high neg abs sqrt round_even floor ceil trunc eq ne lt le select
+    and or xor not popcount clz ctz shl shr rotl rotr extract deposit concat stack pad iota size pack unpack lookup
+    sum product max_of min_of argmax argmin all_of any_of xor_of dot scan_sum scan_max scan_xor
+    exp log pow sin cos tanh erf"""
 )
 _FIRST = _kinds(  # it may be a view of the first operand only
-    """reshape permute reverse slice broadcast windows take dynamic_slice blocks fill pad unpack pack move abs bits
-    reverse_bits reverse_bytes from_bits round_even floor ceil trunc sum product max_of min_of argmax argmin all_of
-    any_of xor_of scan_sum scan_max scan_xor"""
+    """reshape permute reverse slice broadcast windows take dynamic_slice blocks fill move bits reverse_bits
+    reverse_bytes from_bits"""
 )
 _CONVERT = _kinds("convert wrap sat round sign")  # a view only where nothing changes
 
@@ -284,7 +285,7 @@ def sources_of(taken: set[int], results: Sequence[Leaves], carries: int, skipped
 
 def viewed(node: Node, ideal: bool) -> Leaves:
     """Return the positions of the operands of which the result of a primitive op may be a view."""
-    if node.kind in _FRESH or (node.kind in ("concat", "stack") and len(node.inputs) > 1):
+    if node.kind in FRESH:
         return frozenset()
     if node.kind in _FIRST:
         return frozenset((0,))

@@ -65,6 +65,12 @@ NOT_WRITTEN = code("F222", "a .keg file cannot be written")
 NOT_STORABLE = code("F223", "a graph holds something that no .keg file can hold")
 WRONG_RECORD = code("F224", "a record states other effects, ownership or policy than its node has")
 
+CODES_OF_READING = (
+    *(UNREADABLE, NOT_A_KEG, WRONG_VERSION, TRUNCATED, TRAILING, WRONG_HEADER, NOT_CANONICAL, TOO_LARGE, WRONG_SCHEMA),
+    *(NO_SUCH_ROW, FORWARD, WRONG_ID, WRONG_TYPE, WRONG_PLACE, WRONG_BLOB, PADDING, DUPLICATE, UNUSED, "F219"),
+    *(WRONG_VALUE, NOT_FOUND, WRONG_RECORD),
+)
+
 
 def aligned(offset: int) -> int:
     """Return the next multiple of 64 that is not below the offset."""

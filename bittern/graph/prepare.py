@@ -62,7 +62,6 @@ def _make(
     donated: frozenset[int],
     constants: Mapping[int, Value],
 ) -> Program:
-    refuse_effects(function.name, function.effects)
     types = [leaf for parameter in function.params for leaf in resolved_leaves(parameter.type, dims)]
     builder = Builder(world, len(types), donated)
     open_leaves = [leaf for leaf in range(len(types)) if leaf not in constants]
@@ -160,7 +159,9 @@ class Builder:
         meaning = self._meaning(row)
         if node.kind in UPDATES and not _all_known(inputs):
             return self._update(node.kind, site, meaning, inputs)
-        roots = frozenset().union(*(inputs[i].roots for i in viewed(node, self.world.ideal))) or frozenset((self.fresh(),))
+        roots = frozenset().union(*(inputs[i].roots for i in viewed(node, self.world.ideal))) or frozenset(
+            (self.fresh(),)
+        )
         fold = _all_known(inputs) and (node.kind in _VIEWS or _is_worth_folding(site, inputs))
         return self.apply(partial(meaning, site), inputs, [roots], fold=fold)
 

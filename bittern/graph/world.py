@@ -7,6 +7,7 @@ no array alive; programs do.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -38,6 +39,39 @@ class Value:
     number: int = -1
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A known value that can be had again while its memory is alive. owner: the array that has the memory."""
+
+    owner: "ref[Array]"
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: "np.dtype[Any]"
+    number: int
+
+    def value(self) -> Value | None:
+        """Return the value, or None if its memory was released."""
+        owner = self.owner()
+        if owner is None:
+            return None
+        memory = owner.ravel(order="K")
+        if not np.may_share_memory(memory, owner):  # an owner that is itself spread out
+            return None
+        array: Array = np.ndarray(self.shape, self.dtype, memory, self.offset, self.strides)
+        return known_value(array, self.number)
+
+
+def _held(value: Value) -> _Held:
+    array = value.array
+    assert array is not None, value
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    offset = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    return _Held(ref(owner), offset, array.shape, array.strides, array.dtype, value.number)
+
+
 def refuse_effects(name: str, effects: Sequence[str]) -> None:
     """Raise R130 if there are any effects."""
     if effects:
@@ -62,8 +96,8 @@ class World:
         self.copies = Copies()
         self.programs: dict[tuple[object, ...], Program] = {}
         self._numbers: dict[object, int] = {}
-        self._sources: dict[tuple[int, int], tuple[ref[Array], ref[Array], int]] = {}
-        self._folded: dict[tuple[object, ...], list[tuple[ref[Array], int]]] = {}
+        self._sources: dict[tuple[int, int], tuple[ref[Array], _Held]] = {}
+        self._folded: dict[tuple[object, ...], list[_Held]] = {}
         self._sites: dict[tuple[object, ...], Site] = {}
 
     def number(self, key: object) -> int:
@@ -75,14 +109,13 @@ class World:
         key = (id(array), lead)
         known = self._sources.get(key)
         if known is not None and known[0]() is array:
-            held = known[1]()
-            if held is not None:
-                return Value(-1, CONSTANT, held, known[2])
+            value = known[1].value()
+            if value is not None:
+                return value
         stored = as_stored(array, type_, self.ideal)
         assert stored.shape[lead:] == storage_shape(type_), (stored.shape, type_)
         value = known_value(stored, self.number(("given", len(self._numbers))))
-        assert value.array is not None
-        self._sources[key] = (ref(array), ref(value.array), value.number)
+        self._sources[key] = (ref(array), _held(value))
         return value
 
     def constant(self, node: Node, lead: int) -> Value:
@@ -93,16 +126,8 @@ class World:
 
     def remembered(self, key: tuple[object, ...]) -> list[Value] | None:
         """Return the known values that were folded under this key, if all of them are still alive."""
-        found = self._folded.get(key)
-        if found is None:
-            return None
-        values = []
-        for reference, number in found:
-            array = reference()
-            if array is None:
-                return None
-            values.append(Value(-1, CONSTANT, array, number))
-        return values
+        values = [held.value() for held in self._folded.get(key, ())]
+        return [value for value in values if value is not None] if values and None not in values else None
 
     def remember(self, key: tuple[object, ...], results: Sequence[Array | Value]) -> list[Value]:
         """Keep folded results under a key; return them as known values. A result that has a number keeps it."""
@@ -114,7 +139,7 @@ class World:
                 array = result.array if isinstance(result, Value) else np.asarray(result)
                 assert array is not None, key
                 values.append(known_value(array, self.number((*key, place))))
-        self._folded[key] = [(ref(value.array), value.number) for value in values if value.array is not None]
+        self._folded[key] = [_held(value) for value in values]
         return values
 
     def site(self, node: Node, dims: tuple[int, ...], lead: int) -> Site:

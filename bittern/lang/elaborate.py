@@ -325,11 +325,11 @@ def _named(ctx: Context, request: Request, types: Sequence[LangType], result: No
     parameters += [Parameter(Token(effect)) for effect in ctx.effects]
     elements = ", ".join(e.name for e in request.elements.values() if e.kind is not Kind.OPEN)
     name = f"{request.module.name}.{declaration.name.name}" + (f"[{elements}]" if elements else "")
-    nodes = dict(ctx.labels)
+    constants: dict[bytes, str] = {}
     for value in request.given.values():
         for (path, _), leaf in zip(leaf_paths(value.type), value.leaves, strict=True):
-            nodes[leaf.id] = path
-    labels = Labels(name, ctx.names, tuple(names), nodes, ctx.lines)
+            constants.setdefault(leaf.id, path)
+    labels = Labels(name, ctx.names, tuple(names), {**ctx.labels, **constants}, ctx.lines)
     return Function(len(ctx.names), tuple(parameters), result, ctx.generics.facts, ctx.effects, labels=labels)
 
 

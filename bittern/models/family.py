@@ -5,9 +5,9 @@ read through `Facts`, which remembers what was read: metadata of the architectur
 as free of meaning may change the mathematics, so the checkpoint is refused by that name.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -62,11 +62,17 @@ class Facts:
     tensors: Mapping[str, tuple[int, ...]]
     read: set[str] = field(default_factory=set)
 
-    def whole(self, key: str, default: int | None = None, low: int = 1, high: int = LIMIT) -> int:
-        """Return a whole number of the architecture. Raises M102, M103."""
+    def whole(
+        self, key: str, default: int | None = None, *, high: int = LIMIT, multiple_of: int = 1, divides: int = 0
+    ) -> int:
+        """Return a whole number of the architecture, at least 1. Raises M102, M103."""
         value = self._get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            self._refuse(key, value, f"a whole number from {low} to {high}")
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= high:
+            self._refuse(key, value, f"a whole number from 1 to {high}")
+        if value % multiple_of:
+            self._refuse(key, value, f"a multiple of {multiple_of}")
+        if divides % value:
+            self._refuse(key, value, f"a divisor of {divides}")
         return value
 
     def real(self, key: str, default: float | None = None, low: float = 0.0) -> float:
@@ -132,17 +138,28 @@ class Family:
     bind: Callable[[Facts], Binding]
 
 
-def names(folder: Path | None = None) -> list[str]:
-    """Return the names of all families: one for each program that has a binding file beside it."""
-    folder = folder or Path(__file__).parent
-    return sorted(path.stem for path in folder.glob("*.btn") if path.with_suffix(".py").is_file())
+def names(folders: Sequence[Path] = ()) -> list[str]:
+    """Return the names of all families: one for each program that has a binding file beside it.
+
+    folders: where else to look, before the families that ship with Bittern.
+    """
+    found = {path.stem for folder in _all(folders) for path in folder.glob("*.btn") if path.with_suffix(".py").is_file()}
+    return sorted(found)
 
 
-def family(architecture: str) -> Family:
-    """Return the family of an architecture. Raises M101."""
-    if architecture not in names():
-        raise BitternError(
-            UNKNOWN_FAMILY, f"There is no family for the architecture `{architecture}`.", nearest(architecture, names())
-        )
-    module = import_module(f"bittern.models.{architecture}")
+def family(architecture: str, folders: Sequence[Path] = ()) -> Family:
+    """Return the family of an architecture. folders: as for `names`; their binding files are run. Raises M101."""
+    known = names(folders)
+    if architecture not in known:
+        what = f"There is no family for the architecture `{architecture}`."
+        raise BitternError(UNKNOWN_FAMILY, what, nearest(architecture, known))
+    home = next(f for f in _all(folders) if (f / f"{architecture}.btn").is_file() and (f / f"{architecture}.py").is_file())
+    spec = spec_from_file_location(f"bittern.models.{architecture}", home / f"{architecture}.py")
+    assert spec is not None and spec.loader is not None, home
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
     return Family(architecture, module.bind)
+
+
+def _all(folders: Sequence[Path]) -> list[Path]:
+    return [*folders, Path(__file__).parent]

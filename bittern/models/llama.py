@@ -27,10 +27,8 @@ def bind(facts: Facts) -> Binding:
     layers = facts.whole("block_count", high=4096)
     d = facts.whole("embedding_length")
     heads = facts.whole("attention.head_count", high=65536)
-    g = facts.whole("attention.head_count_kv", heads, high=65536)
-    h = facts.whole("attention.key_length", d // heads, high=65536)
-    for key, value, text in (("attention.head_count", heads % g, "a multiple of the key heads"), ("rope", h % 2, "even")):
-        facts.must_be(key, facts.metadata.get(f"{facts.prefix}.{key}") if not value else text)
+    g = facts.whole("attention.head_count_kv", heads, divides=heads)
+    h = facts.whole("attention.key_length", max(d // heads, 1), high=65536, multiple_of=2)
     facts.must_be("attention.value_length", h)
     facts.must_be("rope.dimension_count", h)
     facts.must_be("expert_count", 0)

@@ -121,20 +121,28 @@ def _div(site: Site, x: Array, y: Array) -> Array:
     return fit(site.result.element, np.floor_divide(exact, y))
 
 
-def _rem(site: Site, x: Array, y: Array) -> Array:
+def _remainder(x: Array, y: Array) -> Array:
     return np.where(np.equal(y, 0), x, np.fmod(x, y))
 
 
+def _rem(site: Site, x: Array, y: Array) -> Array:
+    return _remainder(x, y)
+
+
+def _greater(x: Array, y: Array) -> Array:
+    return np.where(np.greater(x, y), x, y)
+
+
+def _lesser(x: Array, y: Array) -> Array:
+    return np.where(np.less(x, y), x, y)
+
+
 def _max(site: Site, x: Array, y: Array) -> Array:
-    if x.dtype.kind == "f" or y.dtype.kind == "f":
-        return np.where(np.greater(x, y), x, y)
-    return np.maximum(x, y)
+    return _greater(x, y) if x.dtype.kind == "f" else np.maximum(x, y)
 
 
 def _min(site: Site, x: Array, y: Array) -> Array:
-    if x.dtype.kind == "f" or y.dtype.kind == "f":
-        return np.where(np.less(x, y), x, y)
-    return np.minimum(x, y)
+    return _lesser(x, y) if x.dtype.kind == "f" else np.minimum(x, y)
 
 
 def _limits(element: Element) -> tuple[Array, Array]:
@@ -184,8 +192,8 @@ def _mul_high(site: Site, x: Array, y: Array) -> Array:
     if element.bits < 64:
         wide = "int64" if is_signed else "uint64"
         product = np.multiply(x.astype(wide), y.astype(wide))
-        high = np.right_shift(product, number(wide, element.bits))
-        return high.astype(element.dtype)
+        upper: Array = np.right_shift(product, number(wide, element.bits)).astype(element.dtype)
+        return upper
     if not is_signed:
         return _mul_high_u64(x, y)
     unsigned = _mul_high_u64(x.astype(np.uint64), y.astype(np.uint64)).astype(np.int64)
@@ -213,31 +221,16 @@ def _trunc(site: Site, x: Array) -> Array:
     return np.trunc(x)
 
 
-# --- ideal meanings where reals stand for integers
-
-
-def _real_rem(x: Array, y: Array) -> Array:
-    return np.where(np.equal(y, 0), x, np.fmod(x, y))
-
-
-def _real_max(x: Array, y: Array) -> Array:
-    return np.where(np.greater(x, y), x, y)
-
-
-def _real_min(x: Array, y: Array) -> Array:
-    return np.where(np.less(x, y), x, y)
-
-
 _ROWS: list[tuple[str, Meaning, Callable[..., Any] | None, TypeRule, str]] = [
     ("add", _add, np.add, _binary, "sum; integers wrap"),
     ("sub", _sub, np.subtract, _binary, "difference; integers wrap"),
     ("mul", _mul, np.multiply, _product, "product; integers wrap"),
     ("div", _div, np.divide, _binary, "quotient; integers truncate, x / 0 = 0, MIN / -1 = MIN"),
-    ("rem", _rem, _real_rem, _whole_binary, "x - (x / y) * y; sign of x, x % 0 = x"),
+    ("rem", _rem, _remainder, _whole_binary, "x - (x / y) * y; sign of x, x % 0 = x"),
     ("neg", _neg, np.negative, _unary, "0 - x; of a float it flips the sign bit"),
     ("abs", _abs, np.absolute, _unary, "magnitude; abs(MIN) = MIN; of a float it clears the sign bit"),
-    ("min", _min, _real_min, _binary, "x if x < y else y"),
-    ("max", _max, _real_max, _binary, "x if x > y else y"),
+    ("min", _min, _lesser, _binary, "x if x < y else y"),
+    ("max", _max, _greater, _binary, "x if x > y else y"),
     ("add_sat", _add_sat, np.add, _whole_binary, "sum, clamped to the type"),
     ("sub_sat", _sub_sat, np.subtract, _whole_binary, "difference, clamped to the type"),
     ("mul_high", _mul_high, None, _whole_binary, "high half of the product in double width"),

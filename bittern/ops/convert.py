@@ -14,7 +14,16 @@ from functools import cache
 import numpy as np
 
 from bittern.ops.arithmetic import fit, number, reals
-from bittern.ops.rules import choices, is_open, need, need_any_float, need_arithmetic, need_element, need_tensors
+from bittern.ops.rules import (
+    choices,
+    is_open,
+    need,
+    need_any_float,
+    need_arithmetic,
+    need_element,
+    need_tensors,
+    open_kind,
+)
 from bittern.ops.table import Array, Attributes, Meaning, Site, TypeRule, op
 from bittern.types.arrays import canonical
 from bittern.types.dims import Dim, dim
@@ -57,7 +66,7 @@ def _any_pair(fits: Callable[[Element, Element], bool], source: Element, to: Ele
 
 def _instead(source: Element, to: Element) -> str:
     """Return the hint for a conversion that could lose."""
-    if source.is_format or to.is_format:
+    if any(e.is_format or open_kind(e) == "format" for e in (source, to)):
         return "a block format is read by its `decode` function, or as bytes with `blocks`"
     if source.is_integer and to.is_integer:
         return f"write `wrap[{to}](x)` for the low bits or `sat[{to}](x)` to clamp"
@@ -356,12 +365,11 @@ def _unpack(site: Site, x: Array) -> Array:
 
 
 def _ideal_convert(site: Site, x: Array) -> Array:
-    to = site.result.element
-    if x.dtype.kind == "f" and to.is_float:
+    if site.operands[0].element.is_float:
         return reals(x)
-    if x.dtype.kind == "f":
-        return x.astype(np.float64)  # codes of which an `ideal` body made reals
-    return x.astype(np.float64) if to.is_float else _convert(site, x)
+    if x.dtype.kind == "f" or site.result.element.is_float:
+        return x.astype(np.float64)  # always new: only a float may be a view of a float
+    return _convert(site, x)
 
 
 def _ideal_between(meaning: Meaning) -> Meaning:

@@ -65,9 +65,24 @@ class Garden:
         inner.grow(self.rng.randint(2, 8) if steps is None else steps)
         if self.rng.random() < 0.7:
             inner.pool += [UPDATING[type_](inner) for type_ in results if type_ in UPDATING]
-        leaves = [inner.pick(type_) for type_ in results]
+        leaves = [inner.gathered(type_) for type_ in results]
         result = leaves[0] if len(leaves) == 1 else make_tuple(leaves)
         return Function(0, tuple(Parameter(type_) for type_ in params), result)
+
+    def sinks(self) -> list[Node]:
+        """Return the nodes that no other node reads, without parameters."""
+        used = {source.id for current in self.pool for source in current.inputs}
+        return [current for current in self.pool if current.id not in used and current.kind != "param"]
+
+    def gathered(self, type_: Tensor) -> Node:
+        """Return some node of the type, mostly one into which the unread words of this type went."""
+        chosen = self.pick(type_)
+        if type_.element != U32 or self.rng.random() < 0.3:
+            return chosen
+        for sink in self.sinks():
+            if sink.type == type_ and sink.id != chosen.id:
+                chosen = node("xor", [sink, chosen], {}, type_)
+        return chosen
 
     def captures(self) -> list[Node]:
         """Return a few nodes for a body to see."""
@@ -225,11 +240,11 @@ UPDATING: dict[Tensor, Rule] = {WORDS: _update, TABLE: _update_table}
 
 
 def grow(seed: int, steps: int = 10, depth: int = 3) -> tuple[Function, list[np.ndarray]]:
-    """Return a random function with six results, and arguments for it."""
+    """Return a random function whose results are all that it makes, and arguments for it."""
     rng = Random(seed)
     params = [rng.choice(TYPES) for _ in range(4)]
     garden = Garden(rng, params, depth)
     garden.grow(steps)
-    result = make_tuple([*garden.pool[-3:], *(garden.pick(rng.choice(TYPES)) for _ in range(3))])
+    result = make_tuple([*garden.sinks(), *(garden.pick(rng.choice(TYPES)) for _ in range(3))])
     function = Function(0, tuple(Parameter(type_) for type_ in params), result)
     return function, [array(rng, type_) for type_ in params]

@@ -25,8 +25,8 @@ from bittern.graph.rules import check
 from bittern.types.dims import Dim, dim, symbol
 from bittern.types.elements import F32, F64, U32
 from bittern.types.faults import TypeFault
-from bittern.types.values import tensor
 from bittern.types.values import substitute as substitute_type
+from bittern.types.values import tensor
 
 seeds = st.integers(0, 2**32)
 N, M = symbol(0), symbol(1)

@@ -13,6 +13,7 @@ import pytest
 import bittern
 from bittern.graph.evaluate import evaluate
 from bittern.lang import syntax
+from bittern.lang.elaborate import instance_for
 from bittern.lang.library import Library
 from bittern.lang.source import Source
 
@@ -44,19 +45,26 @@ class Runner:
     def over(self, name: str, *arguments: npt.ArrayLike, ideal: bool = False) -> Any:
         """Return what a function without dimension parameters gives for each row of the arguments."""
         module, function = name.split(".")
-        wrapper = f"over_{module}_{function}"
-        if wrapper not in self.library.modules:
-            loaded = self.library.module(module)
-            assert loaded is not None, module
-            declaration = loaded.functions[function][0]
-            types = [_rows(p.type) for p in declaration.parameters]
-            fields = ", ".join(f"x{i}: {t}" for i, t in enumerate(types))
-            names = ", ".join(f"a{i}" for i in range(len(types)))
-            arrays = ", ".join(f"x{i}" for i in range(len(types)))
-            text = f"use {name}\nfn over[n]({fields}) -> {_rows(declaration.result)} {{\n"
-            text += f"  [{function}({names}) for {names} in {arrays}]\n}}\n"
-            self.library.add(wrapper, [Source(f"{wrapper}.btn", text)])
-        return self(f"{wrapper}.over", *arguments, dims=(len(np.asarray(arguments[0])),), ideal=ideal)
+        loaded = self.library.module(module)
+        assert loaded is not None, module
+        declaration = loaded.functions[function][0]
+        types = [_rows(p.type) for p in declaration.parameters]
+        fields = ", ".join(f"x{i}: {t}" for i, t in enumerate(types))
+        names = ", ".join(f"a{i}" for i in range(len(types)))
+        arrays = ", ".join(f"x{i}" for i in range(len(types)))
+        text = f"use {name}\nfn over[n]({fields}) -> {_rows(declaration.result)} {{\n"
+        text += f"  [{function}({names}) for {names} in {arrays}]\n}}\n"
+        return self.text(text, "over", *arguments, dims=(len(np.asarray(arguments[0])),), ideal=ideal)
+
+    def text(
+        self, text: str, name: str, *arguments: npt.ArrayLike, dims: Sequence[int] = (), ideal: bool = False
+    ) -> Any:
+        """Return what a function of a program given as text gives."""
+        if text not in self._known:
+            module = self.library.add(f"text_{len(self._known)}", [Source("test.btn", text)])
+            self._known[text] = instance_for(module, module.functions[name][0], {})
+            self.library.raise_errors()
+        return evaluate(self._known[text], list(arguments), dims=tuple(dims), ideal=ideal)
 
 
 def _rows(type_: syntax.TypeExpr) -> str:

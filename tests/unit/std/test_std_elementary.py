@@ -1,5 +1,6 @@
 """Elementary functions: the greatest error over many points, the special values, the ideal bodies."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -61,6 +62,24 @@ def test_error_bound(run: Any, name: str, low: float, high: float, bound: float)
     assert error.max() > 0.5  # the measure sees rounding at all
 
 
+@pytest.mark.skipif(
+    "BITTERN_EXHAUSTIVE" not in os.environ, reason="hours; set BITTERN_EXHAUSTIVE to a stride, 1 for all"
+)
+@pytest.mark.parametrize(("name", "low", "high", "bound"), CASES)
+def test_error_bound_at_every_number(run: Any, name: str, low: float, high: float, bound: float) -> None:
+    stride, worst, where = int(os.environ["BITTERN_EXHAUSTIVE"]), 0.0, 0.0
+    for first in range(0, 2**32, stride << 20):
+        x = (first + stride * np.arange(2**20, dtype=np.uint64)).astype(np.uint32).view(f32)
+        x = x[(x >= low) & (x <= high) & (np.abs(x) > 2.0**-120)]
+        if x.size:
+            with np.errstate(all="ignore"):
+                error = ulps(run.over(name, x), wide(name.split(".")[1])(x.astype(np.float64)))
+            if error.max() > worst:
+                worst, where = float(error.max()), float(x[error.argmax()])
+    print(name, low, high, worst, where)
+    assert worst <= bound, (worst, where)
+
+
 SPECIAL = [
     ("elementary.exp", [0.0, -0.0, INF, -INF, NAN, 89.0, -105.0, 88.72], [1, 1, INF, 0, NAN, INF, 0, None]),
     ("elementary.sigmoid", [0.0, INF, -INF, NAN], [0.5, 1, 0, NAN]),
@@ -91,7 +110,9 @@ def test_exp_below_the_normal_range_rounds_once(run: Any) -> None:
 def test_sin_cos_is_correctly_rounded_but_for_ties(run: Any) -> None:
     rng = np.random.default_rng(3)
     multiples = np.arange(-20_000, 20_000) * (np.pi / 2)
-    x = np.concatenate([rng.uniform(-1e5, 1e5, 50_000), rng.uniform(-(2.0**20), 2.0**20, 50_000), multiples, np.arange(8192.0)])
+    x = np.concatenate(
+        [rng.uniform(-1e5, 1e5, 50_000), rng.uniform(-(2.0**20), 2.0**20, 50_000), multiples, np.arange(8192.0)]
+    )
     sin, cos = run.over("elementary.sin_cos", x)
     assert ulps(sin, np.sin(x.astype(np.longdouble))).max() <= 0.5001
     assert ulps(cos, np.cos(x.astype(np.longdouble))).max() <= 0.5001
@@ -111,7 +132,9 @@ def test_power_is_within_an_ulp_of_f64(run: Any) -> None:
             exact = mpmath.mpf(float(b)) ** mpmath.mpf(float(e))
             worst = max(worst, abs(float((mpmath.mpf(float(got)) - exact) / np.spacing(float(exact)))))
     assert 0.5 < worst < 0.9
-    special = run.over("elementary.power", np.array([0.0, -1.0, INF, NAN, 1.0, 7.0]), np.array([1.0, 1.0, 1.0, 1.0, 9.0, 0.0]))
+    special = run.over(
+        "elementary.power", np.array([0.0, -1.0, INF, NAN, 1.0, 7.0]), np.array([1.0, 1.0, 1.0, 1.0, 9.0, 0.0])
+    )
     assert np.isnan(special[:4]).all() and (special[4:] == 1).all()
 
 
@@ -125,7 +148,7 @@ def test_ideal_bodies_are_the_real_functions(run: Any, name: str, exact: Callabl
 
 
 FAULTS = [
-    ("exp", "0x1.110feep-7", "0x1.110ffep-7", 0.98),
+    ("exp", "0x1.110feep-7", "0x1.112feep-7", 0.98),
     ("exp", "0.693359375) - n * -0x1.bd0106p-13\n  let r2", "0.693359375) - n * -0x1.bd0116p-13\n  let r2", 0.98),
     ("tanh", "a < 0.625", "a < 0.5", 1.34),
     ("log", "0x1.555554p-1", "0x1.555544p-1", 0.85),
@@ -133,7 +156,9 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("name", "old", "new", "bound"), FAULTS)
-def test_planted_faults_break_the_bound(edited: Callable[..., Any], name: str, old: str, new: str, bound: float) -> None:
+def test_planted_faults_break_the_bound(
+    edited: Callable[..., Any], name: str, old: str, new: str, bound: float
+) -> None:
     wrong = edited("elementary.btn", old, new)
     x = points(0.01, 60.0, tiny=False) if name == "exp" else points(0.4, 1.6, tiny=False)
     error = ulps(wrong.over(f"elementary.{name}", x), wide(name)(x.astype(np.longdouble)))

@@ -33,7 +33,9 @@ def test_sha256_equals_hashlib(run: Any, n: int) -> None:
 @pytest.mark.parametrize("seed", [0, 0x9E3779B97F4A7C15])
 def test_xxhash64_equals_the_xxhash_package(run: Any, n: int, seed: int) -> None:
     data = message(n)
-    assert int(run("xxhash64.xxhash64", as_array(data), np.uint64(seed), dims=(n,))) == xxhash.xxh64_intdigest(data, seed)
+    assert int(run("xxhash64.xxhash64", as_array(data), np.uint64(seed), dims=(n,))) == xxhash.xxh64_intdigest(
+        data, seed
+    )
 
 
 PHILOX = [  # counter, key, result: known answers of the authors
@@ -89,7 +91,9 @@ def test_morton_equals_interleaved_strings(run: Any) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 2**32, (2, 50), dtype=np.uint32)
     x[:3], y[:3] = [0, 2**32 - 1, 1], [2**32 - 1, 0, 1]
-    expected = [int("".join(b + a for a, b in zip(f"{p:032b}", f"{q:032b}", strict=True)), 2) for p, q in zip(x, y, strict=True)]
+    expected = [
+        int("".join(b + a for a, b in zip(f"{p:032b}", f"{q:032b}", strict=True)), 2) for p, q in zip(x, y, strict=True)
+    ]
     code = run.over("morton.morton", x, y)
     assert code.tolist() == expected
     back = run.over("morton.morton_point", code)
@@ -99,7 +103,9 @@ def test_morton_equals_interleaved_strings(run: Any) -> None:
 def test_morton_3_equals_interleaved_strings(run: Any) -> None:
     x, y, z = np.random.default_rng(1).integers(0, 2**21, (3, 50), dtype=np.uint32)
     triples = zip(x, y, z, strict=True)
-    expected = [int("".join(map("".join, zip(*(f"{v:021b}" for v in (c, b, a)), strict=True))), 2) for a, b, c in triples]
+    expected = [
+        int("".join(map("".join, zip(*(f"{v:021b}" for v in (c, b, a)), strict=True))), 2) for a, b, c in triples
+    ]
     code = run.over("morton.morton_3", x, y, z)
     assert code.tolist() == expected
     for got, given in zip(run.over("morton.morton_3_point", code), (x, y, z), strict=True):
@@ -119,7 +125,12 @@ def test_walsh_hadamard_equals_the_matrix(run: Any, n: int) -> None:
 FAULTS = [
     ("sha256.btn", "rotr(e, 25)", "rotr(e, 24)", "sha256.sha256"),
     ("sha256.btn", "0x748f82ee", "0x748f82ef", "sha256.sha256"),
-    ("sha256.btn", "(n + 72) / 64 * 64 - n - 9]), length)", "(n + 72) / 64 * 64 - n - 9]), reverse(length))", "sha256.sha256"),
+    (
+        "sha256.btn",
+        "(n + 72) / 64 * 64 - n - 9]), length)",
+        "(n + 72) / 64 * 64 - n - 9]), reverse(length))",
+        "sha256.sha256",
+    ),
 ]
 
 

@@ -98,8 +98,8 @@ class Interpreter:
             "And": lambda node, scope: self.value(node.left, scope) and self.value(node.right, scope),
             "Or": lambda node, scope: self.value(node.left, scope) or self.value(node.right, scope),
             "Not": lambda node, scope: not self.value(node.node, scope),
-            "Neg": lambda node, scope: -self._number(self.value(node.node, scope)),
-            "Pos": lambda node, scope: +self._number(self.value(node.node, scope)),
+            "Neg": lambda node, scope: -self.number(self.value(node.node, scope)),
+            "Pos": lambda node, scope: +self.number(self.value(node.node, scope)),
             "Compare": self._compare,
             "Concat": self._concat,
             **dict.fromkeys(("Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Pow"), self._binary),
@@ -170,10 +170,10 @@ class Interpreter:
         return bool(self.value(node.test, inner))
 
     def _break(self, node: Any, scope: Scope, out: list[str]) -> None:
-        raise Break
+        raise Break("`break` outside of a loop")
 
     def _continue(self, node: Any, scope: Scope, out: list[str]) -> None:
-        raise Continue
+        raise Continue("`continue` outside of a loop")
 
     def _assign(self, node: Any, scope: Scope, out: list[str]) -> None:
         self._store(node.target, self.value(node.node, scope), scope)
@@ -235,8 +235,10 @@ class Interpreter:
         owner = self.value(node.node, scope)
         if type(node.arg).__name__ != "Slice":
             return self.item(owner, self.value(node.arg, scope))
-        self._defined(owner)
-        bounds = [None if part is None else self.value(part, scope) for part in (node.arg.start, node.arg.stop, node.arg.step)]
+        self.defined(owner)
+        bounds = [
+            None if part is None else self.value(part, scope) for part in (node.arg.start, node.arg.stop, node.arg.step)
+        ]
         self.budget.value(owner)
         if not isinstance(owner, str | list | tuple):
             raise TypeError(f"a {type(owner).__name__} has no slices")
@@ -317,7 +319,7 @@ class Interpreter:
 
     def attribute(self, owner: Value, name: str) -> Value:
         """Return `owner.name`: a field, a method, or an item of a dict. Errors: F402, F403, F404."""
-        self._defined(owner)
+        self.defined(owner)
         if name.startswith("_"):
             raise BitternError(
                 FORBIDDEN, f"The chat template asks for `{name}` in line {self.line}.", "Templates see plain data only."
@@ -331,20 +333,20 @@ class Interpreter:
             return Method(owner, name)
         if isinstance(owner, dict) and name in owner and not hasattr(dict, name):
             return owner[name]
-        if hasattr(type(owner), name):
+        if isinstance(owner, str | int | float | list | tuple | dict) and hasattr(type(owner), name):
             raise BitternError(
                 UNKNOWN_NAME,
-                f"The chat template uses `{name}` of a {type(owner).__name__} in line {self.line}, which is not offered.",
+                f"The chat template uses `{name:.50}` of a {type(owner).__name__} in line {self.line}, "
+                "which is not offered.",
                 nearest(name, [*methods]),
             )
         return Undefined(f"A {type(owner).__name__} has no `{name}`.")
 
     def item(self, owner: Value, key: Value) -> Value:
         """Return `owner[key]`, or an `Undefined`. Errors: F402, F403, F404."""
-        self._defined(owner)
+        self.defined(owner)
         if isinstance(owner, dict):
-            key = scalar(key)
-            if key in owner:
+            if not isinstance(key, list | tuple | dict) and key in owner:
                 return owner[key]
         elif isinstance(owner, str | list | tuple) and isinstance(key, int):
             return owner[key] if -len(owner) <= key < len(owner) else Undefined(f"There is no item {key}.")
@@ -354,7 +356,7 @@ class Interpreter:
 
     def call(self, target: Value, args: list[Value], named: dict[str, Value]) -> Value:
         """Call a macro, a method, a function or a recursive loop."""
-        self._defined(target)
+        self.defined(target)
         if isinstance(target, Function):
             return target.call(self, *args, **named)
         if isinstance(target, Method):
@@ -383,11 +385,12 @@ class Interpreter:
         """Compare two values with an operator of the tree (`eq`, `in`, ...), paying for what it may read."""
         if name in ("in", "notin"):
             right = () if isinstance(right, Undefined) else right
-            left = scalar(left) if isinstance(right, dict) else left
+            if isinstance(right, dict) and isinstance(left, list | tuple | dict):
+                return name == "notin"
             self.budget.whole(right) if isinstance(left, list | tuple | dict) else self.budget.value(right)
         elif name not in ("eq", "ne"):
-            self._defined(left)
-            self._defined(right)
+            self.defined(left)
+            self.defined(right)
         if isinstance(left, list | tuple | dict) and isinstance(right, list | tuple | dict):
             self.budget.whole(left)
             self.budget.whole(right)
@@ -397,8 +400,8 @@ class Interpreter:
 
     def binary(self, name: str, left: Value, right: Value) -> Value:
         """Calculate with two numbers, or join or repeat texts and lists; the result's size is paid before."""
-        self._defined(left)
-        self._defined(right)
+        self.defined(left)
+        self.defined(right)
         if name == "mul" and isinstance(left, int) and isinstance(right, str | list | tuple):
             left, right = right, left
         if isinstance(left, str | list | tuple) and name == "add":
@@ -406,8 +409,8 @@ class Interpreter:
         elif isinstance(left, str | list | tuple) and name == "mul" and isinstance(right, int):
             size = len(left) * max(right, 0)
         else:
-            self._number(left)
-            self._number(right)
+            self.number(left)
+            self.number(right)
             return self._calculate(name, left, right)
         self.budget.text(size) if isinstance(left, str) else self.budget.items(size)
         return _BINARY[name](left, right)
@@ -419,13 +422,15 @@ class Interpreter:
                 raise OverflowError(f"a number of more than {_BITS} bits")
         return _BINARY[name](left, right)
 
-    def _number(self, value: Value) -> Any:
-        self._defined(value)
+    def number(self, value: Value) -> Any:
+        """Return a value that is a number, true and false being 1 and 0. Errors: F404; TypeError for others."""
+        self.defined(value)
         if not isinstance(value, int | float):
             raise TypeError(f"a {type(value).__name__} is not a number")
         return value
 
-    def _defined(self, value: Value) -> None:
+    def defined(self, value: Value) -> None:
+        """Refuse an `Undefined`. Errors: F404."""
         if isinstance(value, Undefined):
             raise BitternError(
                 UNDEFINED,

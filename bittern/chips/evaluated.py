@@ -1,0 +1,68 @@
+"""Sessions that run on the evaluator: shared by the chips `reference` (float64) and `vm` (strict)."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bittern.chips.chip import Reals, Tokens
+from bittern.front.bind import Bound
+from bittern.graph.evaluate import Program, World, prepare, zeros
+
+_PLACES = 3  # token, sequence, position come before the leaves of the cache
+
+
+class EvaluatedModel:
+    """A model whose weights are prepared in one world; programs for every number of tokens share them."""
+
+    artifact: Mapping[str, str] | None = None
+
+    def __init__(self, model: Bound, world: World) -> None:
+        self._model = model
+        self._world = world
+        self._programs: dict[tuple[str, tuple[int, ...]], Program] = {}
+
+    def start(self, context: int, sequences: int = 1) -> "EvaluatedSession":
+        """Return a session with empty caches."""
+        return EvaluatedSession(self, context, sequences)
+
+    def forward(self, tokens: int, sequences: int, context: int) -> Program:
+        """Return the program of `forward` for these sizes; it overwrites the caches that it is given."""
+        key = ("forward", (tokens, sequences, context))
+        if key not in self._programs:
+            function = self._model.forward
+            donated = frozenset(range(_PLACES, len(function.params)))
+            self._programs[key] = prepare(function, key[1], world=self._world, donated=donated)
+        return self._programs[key]
+
+    def head(self, rows: int) -> Program:
+        """Return the program of `head` for this many rows."""
+        key = ("head", (rows,))
+        if key not in self._programs:
+            self._programs[key] = prepare(self._model.head, key[1], world=self._world)
+        return self._programs[key]
+
+    def caches(self, sequences: int, context: int) -> list[Reals]:
+        """Return empty caches."""
+        function, dims = self._model.forward, (1, sequences, context)
+        leaves = range(_PLACES, len(function.params))
+        return [zeros(function, leaf, dims, ideal=self._world.ideal) for leaf in leaves]
+
+
+class EvaluatedSession:
+    """One running model on the evaluator."""
+
+    def __init__(self, model: EvaluatedModel, context: int, sequences: int) -> None:
+        self.context = context
+        self.sequences = sequences
+        self._model = model
+        self._caches = model.caches(sequences, context)
+
+    def forward(self, token: Tokens, sequence: Tokens, position: Tokens) -> Reals:
+        """Run t tokens at their places; return the hidden states [t, d]."""
+        program = self._model.forward(len(token), self.sequences, self.context)
+        hidden, *self._caches = program(token, sequence, position, *self._caches)
+        return np.asarray(hidden)
+
+    def logits(self, hidden: Reals) -> Reals:
+        """Return the logits [k, vocab] of hidden rows [k, d]."""
+        return np.asarray(self._model.head(len(hidden))(hidden))

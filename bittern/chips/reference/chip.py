@@ -1,0 +1,21 @@
+"""The chip `reference`: what runs are judged by."""
+
+from bittern.chips.evaluated import EvaluatedModel
+from bittern.front.bind import Bound
+from bittern.graph.evaluate import World
+
+
+class Reference:
+    """Evaluates the graph over the reals, in float64."""
+
+    name = "reference"
+    tier = "f64"
+    mode = "hardware"
+    is_strict = False
+
+    def load(self, model: Bound) -> EvaluatedModel:
+        """Prepare a model: its weights are decoded to float64 when a program first needs them."""
+        return EvaluatedModel(model, World(ideal=True))
+
+
+CHIP = Reference()

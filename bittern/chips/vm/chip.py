@@ -1,0 +1,22 @@
+"""The chip `vm`: strict numerics in numpy, on every machine that has Python; the bits that all native chips must give."""
+
+from bittern.chips.evaluated import EvaluatedModel
+from bittern.chips.vm.kernels import kernels
+from bittern.front.bind import Bound
+from bittern.graph.evaluate import World
+
+
+class Vm:
+    """Evaluates the graph strictly; library functions that have a kernel of equal bits run faster."""
+
+    name = "vm"
+    tier = "numpy"
+    mode = "hardware"
+    is_strict = True
+
+    def load(self, model: Bound) -> EvaluatedModel:
+        """Prepare a model: weights are unpacked when a program first needs them."""
+        return EvaluatedModel(model, World(kernels=kernels(model.library)))
+
+
+CHIP = Vm()

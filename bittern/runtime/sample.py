@@ -1,0 +1,49 @@
+"""Choosing the next token with the library's `sample` function: exact, seeded, the same on every machine."""
+
+import numpy as np
+import numpy.typing as npt
+
+from bittern.base.errors import BitternError, code
+from bittern.graph.evaluate import Program, prepare
+from bittern.lang.library import Library
+from bittern.runtime.decode import greedy
+
+BAD_SAMPLING = code("R110", "a number that steers sampling is out of its range")
+
+
+class Sampler:
+    """Draws tokens from logits. Raises R110 for numbers out of range.
+
+    temperature: 0 takes the greatest logit. top_k: 0 keeps all. top_p, min_p: shares from 0 to 1. seed: u64.
+    """
+
+    def __init__(
+        self, library: Library, vocab: int, temperature: float, top_k: int, top_p: float, min_p: float, seed: int
+    ) -> None:
+        _check("temperature", temperature, 0.0, 1e6)
+        _check("top_k", top_k, 0, (1 << 32) - 1)
+        _check("top_p", top_p, 0.0, 1.0)
+        _check("min_p", min_p, 0.0, 1.0)
+        _check("seed", seed, 0, (1 << 64) - 1)
+        self._numbers = (
+            np.uint32(top_k),
+            np.float32(top_p),
+            np.float32(min_p),
+            np.float32(temperature),
+            np.uint64(seed),
+            np.uint32(0),
+        )
+        self._program: Program | None = None
+        if temperature > 0:
+            self._program = prepare(library.function("sample.sample"), (vocab,))
+
+    def token(self, logits: npt.NDArray[np.float32], step: int) -> int:
+        """Return the token of one step. logits: [vocab]. Equal logits, numbers, seed and step give equal tokens."""
+        if self._program is None:
+            return greedy(logits)
+        return int(self._program(logits, *self._numbers, np.uint64(step)))
+
+
+def _check(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise BitternError(BAD_SAMPLING, f"{name} is {value}.", f"Give a number from {low} to {high}.")
