@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does; two workers share two cores
 
 
 def _offline(event: str, arguments: tuple[object, ...]) -> None:

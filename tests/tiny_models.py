@@ -170,7 +170,30 @@ def _file(
     return g.build(g.File(keys, tuple(kept.values())))[0]
 
 
+def tokenizer(template: str | None = None) -> dict[str, object]:
+    """Return metadata of a byte-level tokenizer: 256 bytes, then `ab`, a beginning and an end of text; 259 tokens."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters = {byte: chr(byte) for byte in plain}
+    for place, byte in enumerate(byte for byte in range(256) if byte not in letters):
+        letters[byte] = chr(256 + place)
+    words = [letters[byte] for byte in range(256)] + ["ab", "<s>", "</s>"]
+    keys: dict[str, object] = {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "gpt-2",
+        "tokenizer.ggml.tokens": g.strings("tokenizer.ggml.tokens", words),
+        "tokenizer.ggml.merges": g.strings("tokenizer.ggml.merges", ["a b"]),
+        "tokenizer.ggml.token_type": g.array("tokenizer.ggml.token_type", g.I32, [1] * 257 + [3, 3]),
+        "tokenizer.ggml.bos_token_id": 257,
+        "tokenizer.ggml.eos_token_id": 258,
+    }
+    if template is not None:
+        keys["tokenizer.chat_template"] = template
+    return keys
+
+
 def _key(name: str, value: object) -> g.Key:
+    if isinstance(value, g.Key):
+        return value
     if isinstance(value, str):
         return g.string(name, value)
     assert isinstance(value, (int, float))

@@ -5,6 +5,7 @@ module is loaded when it is called; its function `command` declares arguments an
 status. Status 0 is success, 1 a failure with a code, 2 a mistake in the command line, 130 an interrupt.
 """
 
+import os
 import sys
 
 from bittern.base.errors import code
@@ -27,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit status. arguments: without the program's name; None: the process's."""
     from bittern.cli.frame import guarded
 
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more threads spin on busy cores: 10 x slower there
     given = sys.argv[1:] if arguments is None else arguments
     return guarded(lambda: _dispatch(given), "--json" in given)
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bittern.base.errors import BitternError, code, nearest
-from bittern.front.pretokenizers import find_pretokenizer
+from bittern.front.pretokenizers import UNKNOWN_PRE, find_pretokenizer
 
 UNKNOWN_MODEL = code("F301", "the kind of tokenizer that the file names is not known")
 MISSING_KEY = code("F303", "the file lacks metadata that its tokenizer needs")
@@ -96,6 +96,10 @@ def read_vocabulary(metadata: Mapping[str, object]) -> Vocabulary:
         )
     spm = model == "llama"
     pre = read.text("pre", "default" if spm else None)
+    if spm and pre != "default":
+        raise BitternError(
+            UNKNOWN_PRE, f"`{_PREFIX}pre` is `{pre}`, but a SentencePiece vocabulary cuts no words.", _REMEDY
+        )
     add_bos = spm or find_pretokenizer(pre).add_bos
     tokens = _named(read.texts("tokens"))
     ids = _by_text(tokens)

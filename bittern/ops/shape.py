@@ -1,20 +1,66 @@
 """Ops that only rearrange: no arithmetic, and a view where numpy can make one.
 
 Own axes are counted behind the batch axes. A block format's last own axis is stored as [blocks, bytes of a block]; ops
-here may touch its other axes.
+here may touch its other axes. Views whose elements overlap or repeat are read-only.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from functools import lru_cache
+from math import prod
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
-from bittern.ops.rules import need_tensors, open_kind, same
+from bittern.ops.rules import need_tensors, need_value, open_kind, same, same_space
 from bittern.ops.table import Array, Attributes, Site, op
 from bittern.types.dims import Dim, dim
-from bittern.types.elements import U8, U32, Kind
+from bittern.types.elements import U8, U32, Element, Kind
 from bittern.types.faults import ATTRIBUTE_UNFIT, ELEMENT_UNFIT, RANK_UNFIT, SHAPE_MISMATCH, TypeFault
 from bittern.types.values import Tensor, Type, text
+
+_SMALL = 4096  # values; repeating so few costs less than a view does
+_WHOLE = slice(None)
+
+
+# --- what the rules share
+
+
+def is_cut_into_blocks(element: Element) -> bool:
+    """Whether the last axis is stored in blocks; an element that may be anything passes until it is known."""
+    return element.is_format or open_kind(element) == "format"
+
+
+def need_size(size: Dim | int, least: int = 0) -> Dim:
+    """Return a size as a dimension; a constant one is refused below `least`."""
+    size = dim(size)
+    if size.constant is not None and size.constant < least:
+        raise TypeFault(ATTRIBUTE_UNFIT, "a size of {0}", f"{least} or more", dims=(size,))
+    return size
+
+
+def _sizes(attributes: Attributes) -> tuple[Dim, ...]:
+    return tuple(need_size(size) for size in attributes["shape"])
+
+
+def _step(attributes: Attributes, name: str) -> int:
+    step = attributes[name]
+    if type(step) is not int or step < 1:
+        raise TypeFault(ATTRIBUTE_UNFIT, f"a {name} of {step}", "a number of at least 1")
+    return step
+
+
+def _axis(type_: Tensor, attributes: Attributes, extra: int = 0) -> int:
+    """Return the axis of an op, refused outside the operand's rank (+ extra) and where a format is cut into blocks."""
+    axis, rank = attributes["axis"], len(type_.shape)
+    if type(axis) is not int or not 0 <= axis < rank + extra:
+        raise TypeFault(
+            ATTRIBUTE_UNFIT, f"axis {axis}", f"an axis below {rank + extra}" if rank + extra else "an array"
+        )
+    if is_cut_into_blocks(type_.element) and axis >= rank - 1 + extra:
+        raise TypeFault(
+            ELEMENT_UNFIT, text(type_), "an axis that is not cut into blocks", "see the bytes with `blocks`"
+        )
+    return axis
 
 
 def _product(sizes: Sequence[Dim]) -> Dim:
@@ -24,18 +70,9 @@ def _product(sizes: Sequence[Dim]) -> Dim:
     return total
 
 
-def _axis(type_: Tensor, attributes: Attributes, extra: int = 0) -> int:
-    """Return the axis of an op, refused outside the operand's rank (+ extra)."""
-    axis = int(attributes["axis"])
-    rank = len(type_.shape) + extra
-    if not 0 <= axis < rank:
-        raise TypeFault(ATTRIBUTE_UNFIT, f"axis {axis}", f"an axis below {rank}" if rank else "an array")
-    return axis
-
-
-def _not_last_of_format(type_: Tensor, axis: int) -> None:
-    if (type_.element.is_format or open_kind(type_.element) == "format") and axis == len(type_.shape) - 1:
-        raise TypeFault(ELEMENT_UNFIT, text(type_), "an axis that is not cut into blocks", "see the bytes with `blocks`")
+def _with_axis(type_: Tensor, axis: int, *sizes: Dim) -> Tensor:
+    """Return the type with these sizes in place of one axis."""
+    return Tensor(type_.element, (*type_.shape[:axis], *sizes, *type_.shape[axis + 1 :]), type_.space)
 
 
 # --- sizes and axes
@@ -43,72 +80,69 @@ def _not_last_of_format(type_: Tensor, axis: int) -> None:
 
 def _reshape_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
     (x,) = need_tensors(types, 1)
-    shape = tuple(attributes["shape"])
+    shape = _sizes(attributes)
     if _product(x.shape) != _product(shape):
-        raise TypeFault(SHAPE_MISMATCH, "{0} values", "{1} values", dims=(_product(x.shape), _product(shape)))
-    if x.element.is_format:
-        raise TypeFault(ELEMENT_UNFIT, text(x), "an element that is no block format", "see the bytes with `blocks`")
+        raise TypeFault(SHAPE_MISMATCH, "{0} values", "{1} values", dims=(_product(shape), _product(x.shape)))
+    if is_cut_into_blocks(x.element) and x.shape[-1:] != shape[-1:]:
+        raise TypeFault(
+            ELEMENT_UNFIT, text(x), "the same last axis: it is cut into blocks", "see the bytes with `blocks`"
+        )
     return Tensor(x.element, shape, x.space)
 
 
 @op("reshape", "the same values in row-major order under another shape", _reshape_rule)
-def reshape(site: Site, x: Array) -> Array:
-    """x: any shape -> `shape`."""
-    return x.reshape(x.shape[: site.lead] + site.shape)
+def _reshape(site: Site, x: Array) -> Array:
+    shape = site.attributes["shape"]
+    if site.result.element.is_format:
+        shape = (*shape[:-1], *x.shape[-2:])
+    return x.reshape(*x.shape[: site.lead], *shape)
 
 
 def _permute_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
     (x,) = need_tensors(types, 1)
-    axes = tuple(attributes["axes"])
-    if sorted(axes) != list(range(len(x.shape))):
-        raise TypeFault(ATTRIBUTE_UNFIT, f"axes {list(axes)}", f"each of the {len(x.shape)} axes once")
-    if axes and axes[-1] != len(axes) - 1:
-        _not_last_of_format(x, len(axes) - 1)
+    axes, rank = tuple(attributes["axes"]), len(x.shape)
+    if sorted(axes) != list(range(rank)):
+        raise TypeFault(ATTRIBUTE_UNFIT, f"axes {list(axes)}", f"each of the {rank} axes once")
+    if is_cut_into_blocks(x.element) and axes[-1:] != (rank - 1,):
+        raise TypeFault(ELEMENT_UNFIT, text(x), "the last axis in its place: it is cut into blocks")
     return Tensor(x.element, tuple(x.shape[a] for a in axes), x.space)
 
 
+@lru_cache(maxsize=1024)
+def _order(axes: tuple[int, ...], lead: int, rank: int) -> tuple[int, ...]:
+    return (*range(lead), *(lead + a for a in axes), *range(lead + len(axes), rank))
+
+
 @op("permute", "axis i of the result is axis `axes[i]` of the operand", _permute_rule)
-def permute(site: Site, x: Array) -> Array:
-    """x: any shape."""
-    lead = site.lead
-    own = tuple(lead + a for a in site.attributes["axes"])
-    return x.transpose(tuple(range(lead)) + own + tuple(range(lead + len(own), x.ndim)))
+def _permute(site: Site, x: Array) -> Array:
+    return x.transpose(_order(site.attributes["axes"], site.lead, x.ndim))
 
 
 def _reverse_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
     (x,) = need_tensors(types, 1)
-    _not_last_of_format(x, _axis(x, attributes))
+    _axis(x, attributes)
     return x
 
 
 @op("reverse", "one axis from its end to its start", _reverse_rule)
-def reverse(site: Site, x: Array) -> Array:
-    """x: any shape."""
-    return np.flip(x, site.lead + site.attributes["axis"])
+def _reverse(site: Site, x: Array) -> Array:
+    return x[(*(_WHOLE,) * (site.lead + site.attributes["axis"]), slice(None, None, -1))]
 
 
 def _slice_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
     (x,) = need_tensors(types, 1)
-    axis = _axis(x, attributes)
-    _not_last_of_format(x, axis)
-    low, high, stride = dim(attributes["low"]), dim(attributes["high"]), int(attributes["stride"])
-    if stride < 1:
-        raise TypeFault(ATTRIBUTE_UNFIT, f"stride {stride}", "a stride of at least 1")
-    size = x.shape[axis]
-    backwards, beyond = (high - low).constant, (size - high).constant
-    below = low.constant
-    if (backwards is not None and backwards < 0) or (beyond is not None and beyond < 0) or (below or 0) < 0:
+    axis, stride = _axis(x, attributes), _step(attributes, "stride")
+    low, high, size = dim(attributes["low"]), dim(attributes["high"]), x.shape[axis]
+    distances = (low.constant, (high - low).constant, (size - high).constant)
+    if any(distance is not None and distance < 0 for distance in distances):
         raise TypeFault(SHAPE_MISMATCH, "the slice {0}..{1}", "bounds in order and inside {2}", dims=(low, high, size))
-    length = (high - low + (stride - 1)) // stride if stride > 1 else high - low
-    return Tensor(x.element, (*x.shape[:axis], length, *x.shape[axis + 1 :]), x.space)
+    return _with_axis(x, axis, (high - low + (stride - 1)) // stride)
 
 
-@op("slice", "indices low, low + stride, ... below high of one axis", _slice_rule)
-def slice_(site: Site, x: Array) -> Array:
-    """x: any shape; bounds are constant."""
+@op("slice", "the places low, low + stride, ... below high of one axis", _slice_rule)
+def _slice(site: Site, x: Array) -> Array:
     a = site.attributes
-    place = (slice(None),) * (site.lead + a["axis"])
-    return x[(*place, slice(a["low"], a["high"], a["stride"]))]
+    return x[(*(_WHOLE,) * (site.lead + a["axis"]), slice(a["low"], a["high"], a["stride"]))]
 
 
 # --- joining
@@ -116,22 +150,29 @@ def slice_(site: Site, x: Array) -> Array:
 
 def _concat_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
     parts = need_tensors(types)
-    axis = _axis(parts[0], attributes)
-    _not_last_of_format(parts[0], axis)
-    cut = [Tensor(p.element, p.shape[:axis] + p.shape[axis + 1 :], p.space) for p in parts if len(p.shape) > axis]
-    if len(cut) != len(parts):
-        raise TypeFault(RANK_UNFIT, "a scalar", f"arrays of {len(parts[0].shape)} dimensions")
-    rest = same(cut)
+    first, axis = parts[0], _axis(parts[0], attributes)
     total = dim(0)
     for part in parts:
+        if len(part.shape) != len(first.shape):
+            raise TypeFault(RANK_UNFIT, text(part), f"an array of {len(first.shape)} dimensions")
         total = total + part.shape[axis]
-    return Tensor(rest.element, (*rest.shape[:axis], total, *rest.shape[axis:]), rest.space)
+    whole = same([_with_axis(part, axis) for part in parts])
+    return Tensor(whole.element, (*whole.shape[:axis], total, *whole.shape[axis:]), whole.space)
 
 
 @op("concat", "the operands one after the other along an axis", _concat_rule)
-def concat(site: Site, *parts: Array) -> Array:
-    """parts: equal but for the axis."""
-    return np.concatenate(_same_lead(site, parts), site.lead + site.attributes["axis"])
+def _concat(site: Site, *parts: Array) -> Array:
+    lead = site.lead
+    axis = lead + site.attributes["axis"]
+    if not lead or _fronts_are_equal(lead, parts):
+        return np.concatenate(parts, axis)
+    front = np.broadcast_shapes(*[part.shape[:lead] for part in parts])
+    return np.concatenate([np.broadcast_to(part, front + part.shape[lead:]) for part in parts], axis)
+
+
+def _fronts_are_equal(lead: int, parts: Sequence[Array]) -> bool:
+    front = parts[0].shape[:lead]
+    return all(part.shape[:lead] == front for part in parts)
 
 
 def _stack_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
@@ -141,39 +182,50 @@ def _stack_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
 
 
 @op("stack", "the operands along a new axis", _stack_rule)
-def stack(site: Site, *parts: Array) -> Array:
-    """parts: equal types."""
-    return np.stack(_same_lead(site, parts), site.lead + site.attributes["axis"])
+def _stack(site: Site, *parts: Array) -> Array:
+    lead, first = site.lead, parts[0]
+    if not first.ndim:
+        return np.array(parts)
+    shape = first.shape if not lead else np.broadcast_shapes(*[part.shape for part in parts])
+    axis = lead + site.attributes["axis"]
+    result = np.empty((*shape[:axis], len(parts), *shape[axis:]), _common_dtype(parts))
+    before = (_WHOLE,) * axis
+    for place, part in enumerate(parts):
+        result[(*before, place)] = part
+    return result
 
 
-def _same_lead(site: Site, parts: Sequence[Array]) -> list[Array]:
-    lead = site.lead
-    fronts = {part.shape[:lead] for part in parts}
-    if len(fronts) == 1:
-        return list(parts)
-    front = np.broadcast_shapes(*fronts)
-    return [np.broadcast_to(part, front + part.shape[lead:]) for part in parts]
+def _common_dtype(parts: Sequence[Array]) -> np.dtype[np.generic]:
+    """Return the operands' dtype; in ideal evaluation integers may meet reals that are typed as integers."""
+    dtype = parts[0].dtype
+    if any(part.dtype != dtype for part in parts):
+        return np.result_type(*[part.dtype for part in parts])
+    return dtype
 
 
 def _pad_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
     x, value = need_tensors(types, 2)
-    axis = _axis(x, attributes)
-    _not_last_of_format(x, axis)
-    if value != Tensor(x.element, (), value.space):
+    axis = _axis(need_value(x), attributes)
+    if value.element != x.element or value.shape:
         raise TypeFault(ELEMENT_UNFIT, text(value), f"one value of `{x.element}`")
-    size = x.shape[axis] + attributes["before"] + attributes["after"]
-    return Tensor(x.element, (*x.shape[:axis], size, *x.shape[axis + 1 :]), x.space)
+    size = need_size(attributes["before"]) + x.shape[axis] + need_size(attributes["after"])
+    whole = _with_axis(x, axis, size)
+    return Tensor(whole.element, whole.shape, same_space(types))
 
 
 @op("pad", "more of one axis in front and behind, filled with a value", _pad_rule)
-def pad(site: Site, x: Array, value: Array) -> Array:
-    """x: any shape; value: a scalar."""
+def _pad(site: Site, x: Array, value: Array) -> Array:
     lead, a = site.lead, site.attributes
+    axis, before = lead + a["axis"], a["before"]
+    after = before + x.shape[axis]
     front = np.broadcast_shapes(x.shape[:lead], value.shape[:lead])
-    result = np.empty(front + site.shape, x.dtype)
-    result[...] = value.reshape(value.shape[:lead] + (1,) * len(site.shape))
-    before, axis = a["before"], lead + a["axis"]
-    result[(*(slice(None),) * axis, slice(before, before + x.shape[axis]))] = x
+    shape = (*front, *x.shape[lead:axis], after + a["after"], *x.shape[axis + 1 :])
+    result = np.empty(shape, _common_dtype((x, value)))
+    border = value.reshape(*value.shape, *(1,) * (x.ndim - lead))
+    place = (_WHOLE,) * axis
+    result[(*place, slice(before, after))] = x
+    result[(*place, slice(0, before))] = border
+    result[(*place, slice(after, None))] = border
     return result
 
 
@@ -182,76 +234,85 @@ def pad(site: Site, x: Array, value: Array) -> Array:
 
 def _broadcast_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
     (x,) = need_tensors(types, 1)
-    return Tensor(x.element, (*attributes["shape"], *x.shape), x.space)
+    return Tensor(x.element, (*_sizes(attributes), *x.shape), x.space)
 
 
 @op("broadcast", "the operand repeated over new leading axes", _broadcast_rule)
-def broadcast(site: Site, x: Array) -> Array:
-    """x: any shape -> `shape` in front of it."""
-    lead = site.lead
-    new = site.attributes["shape"]
-    front = x.shape[:lead]
-    return np.broadcast_to(x.reshape(front + (1,) * len(new) + x.shape[lead:]), front + tuple(new) + x.shape[lead:])
+def _broadcast(site: Site, x: Array) -> Array:
+    lead, new = site.lead, site.attributes["shape"]
+    front, own = x.shape[:lead], x.shape[lead:]
+    shape = (*front, *new, *own)
+    spread = x.reshape(*front, *(1,) * len(new), *own)
+    if prod(shape) > _SMALL:
+        return np.broadcast_to(spread, shape)
+    result = np.empty(shape, x.dtype)
+    result[...] = spread
+    result.flags.writeable = False  # as the view is, whatever the size
+    return result
 
 
 def _fill_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
     (value,) = need_tensors(types, 1)
     if value.shape:
         raise TypeFault(RANK_UNFIT, text(value), "one value")
-    return Tensor(value.element, tuple(attributes["shape"]), value.space)
+    return Tensor(need_value(value).element, _sizes(attributes), value.space)
 
 
 @op("fill", "an array of one value", _fill_rule)
-def fill(site: Site, value: Array) -> Array:
-    """value: a scalar."""
-    return broadcast(site, value)
+def _fill(site: Site, value: Array) -> Array:
+    return _broadcast(site, value)
 
 
 def _iota_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
-    return Tensor(U32, (dim(attributes["count"]),))
+    _need_none(types)
+    return Tensor(U32, (need_size(attributes["count"]),))
 
 
 @op("iota", "0, 1, 2, ... as u32", _iota_rule)
-def iota(site: Site) -> Array:
-    """No operands."""
+def _iota(site: Site) -> Array:
     numbers = np.arange(site.attributes["count"], dtype=np.uint32)
     return numbers.reshape((1,) * site.lead + numbers.shape)
 
 
 def _size_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
+    _need_none(types)
+    dim(attributes["value"])
     return Tensor(U32)
 
 
+def _need_none(types: tuple[Type, ...]) -> None:
+    if types:
+        raise TypeFault(ATTRIBUTE_UNFIT, f"{len(types)} operands", "none")
+
+
 @op("size", "a dimension as u32, modulo 2^32", _size_rule)
-def size(site: Site) -> Array:
-    """No operands."""
+def _size(site: Site) -> Array:
     return np.full((1,) * site.lead, site.attributes["value"] % (1 << 32), np.uint32)
+
+
+# --- views of parts
 
 
 def _windows_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
     (x,) = need_tensors(types, 1)
-    axis = _axis(x, attributes)
-    _not_last_of_format(x, axis)
-    length, stride, dilation = dim(attributes["size"]), int(attributes["stride"]), int(attributes["dilation"])
-    if stride < 1 or dilation < 1:
-        raise TypeFault(ATTRIBUTE_UNFIT, f"stride {stride}, dilation {dilation}", "both at least 1")
-    span = (length - 1) * dilation + 1
-    room = (x.shape[axis] - span).constant
-    if room is not None and room < 0:
+    axis, size = _axis(x, attributes), need_size(attributes["size"], 1)
+    stride, dilation = _step(attributes, "stride"), _step(attributes, "dilation")
+    span = (size - 1) * dilation + 1
+    room = x.shape[axis] - span
+    if room.constant is not None and room.constant < 0:
         raise TypeFault(SHAPE_MISMATCH, "windows of {0}", "at most {1}", dims=(span, x.shape[axis]))
-    count = (x.shape[axis] - span) // stride + 1
-    return Tensor(x.element, (*x.shape[:axis], count, length, *x.shape[axis + 1 :]), x.space)
+    return _with_axis(x, axis, room // stride + 1, size)
 
 
 @op("windows", "all windows of one axis, as two axes: which window, which place in it", _windows_rule)
-def windows(site: Site, x: Array) -> Array:
-    """x: any shape; a view."""
-    a: Any = site.attributes
-    axis = site.lead + a["axis"]
-    span = (a["size"] - 1) * a["dilation"] + 1
-    view = np.lib.stride_tricks.sliding_window_view(x, span, axis)[..., :: a["dilation"]]
-    view = view[(*(slice(None),) * axis, slice(None, None, a["stride"]))]
-    return np.moveaxis(view, -1, axis + 1)
+def _windows(site: Site, x: Array) -> Array:
+    a = site.attributes
+    axis, size, stride, dilation = site.lead + a["axis"], a["size"], a["stride"], a["dilation"]
+    count = (x.shape[axis] - (size - 1) * dilation - 1) // stride + 1
+    step = x.strides[axis]
+    shape = (*x.shape[:axis], count, size, *x.shape[axis + 1 :])
+    strides = (*x.strides[:axis], step * stride, step * dilation, *x.strides[axis + 1 :])
+    return as_strided(x, shape, strides, writeable=False)
 
 
 def _blocks_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
@@ -265,8 +326,5 @@ def _blocks_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
 
 
 @op("blocks", "the bytes of a block format, [..., blocks, bytes of a block]; no copy", _blocks_rule)
-def blocks(site: Site, w: Array) -> Array:
-    """w: format[..., n] -> u8[..., n / columns, bytes]."""
+def _blocks(site: Site, w: Array) -> Array:
     return w
-
-

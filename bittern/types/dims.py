@@ -125,6 +125,8 @@ class Dim:
             atoms = [_atom_text(a, names) for a in monomial]
             if abs(factor) != 1 or not atoms:
                 atoms.insert(0, str(abs(factor)))
+            if len(atoms) == 1 and (parts or factor > 0):
+                atoms = [atoms[0].removeprefix("(").removesuffix(")")]
             parts.append(("- " if factor < 0 else "+ ") + " * ".join(atoms))
         joined = " ".join(parts)
         return joined[2:] if joined.startswith("+ ") else "-" + joined[2:]
@@ -152,6 +154,30 @@ def apply_facts(value: Dim, facts: Sequence[tuple[Dim, Dim]]) -> Dim:
     else its first bottom. Any other top only makes the remainder `top % bottom`, where it is written, 0.
     """
     return _rewrite(value, _known(tuple(facts)), frozenset(facts)) if facts else value
+
+
+def without_facts(value: Dim, facts: Sequence[tuple[Dim, Dim]]) -> Dim:
+    """Return the dimension as a program writes it: what `apply_facts` put in for a symbol becomes the symbol again.
+
+    Only for printing: the result is not in normal form.
+    """
+    if not facts:
+        return value
+    put_in = {place: product.terms[0] for place, product in _known(tuple(facts)).items() if len(product.terms) == 1}
+    total = ZERO
+    for monomial, factor in value.terms:
+        left = [
+            a if isinstance(a, int) else Ratio(a.kind, *(without_facts(d, facts) for d in (a.top, a.bottom)))
+            for a in monomial
+        ]
+        for place, (atoms, common) in put_in.items():
+            while factor % common == 0 and all(left.count(a) >= atoms.count(a) for a in atoms):
+                for atom in atoms:
+                    left.remove(atom)
+                left.append(place)
+                factor //= common
+        total = total + Dim(((tuple(sorted(left, key=_rank)), factor),))
+    return total
 
 
 @lru_cache(maxsize=256)

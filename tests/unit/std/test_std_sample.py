@@ -33,7 +33,7 @@ def candidates(run: Any, logits: Array, k: int, p: float, m: float) -> list[int]
     for i in kept:
         cut.append(i)
         total += mass[i]
-        if total >= max(enough, 1):
+        if p < 1 and total >= max(enough, 1):
             break
     return [i for i in cut if mass[i] >= round(float(f32(m) * f32(2**40)))]
 

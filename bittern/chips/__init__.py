@@ -1,0 +1,1 @@
+"""Chips: what runs a model, or refuses by name. One folder a chip."""
