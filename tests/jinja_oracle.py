@@ -10,12 +10,12 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 warnings.filterwarnings("ignore", category=SyntaxWarning, module="<template>")
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """What the oracle's `raise_exception` raises."""
 
 
 def _raise(message: str) -> None:
-    raise Refused(message)
+    raise RefusedError(message)
 
 
 def _tojson(
@@ -28,7 +28,9 @@ def _tojson(
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
-_JINJA = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
+_JINJA = ImmutableSandboxedEnvironment(
+    trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"], optimized=False
+)
 _JINJA.filters["tojson"] = _tojson
 _JINJA.globals["raise_exception"] = _raise
 
@@ -66,14 +68,14 @@ NAMES: dict[str, Any] = {
 }
 
 _ATOMS = [
-    *("messages", "tools", "add_generation_prompt", "bos_token", "eos_token", "undef", "loop", *"nzsetld", "fl", "nn"),
+    *("messages", "tools", "add_generation_prompt", "bos_token", "eos_token", "undef", "loop is defined", *"nzsetld", "fl", "nn"),
     *("ls", "'a'", "'role'", "' x '", "'items'", "0", "1", "-1", "7", "1.5", "true", "false", "none", "[]", "{}"),
     *("messages[0]", "messages[0]['content']", "messages[1].content", "messages[2]['tool_calls'][0].function"),
-    *("tools[0].function.parameters.properties.items", "[1,'a']", "('p',2)", "{'a':1,'k':l}"),
+    *("tools[0].function.parameters.properties['items']", "[1,'a']", "('p',2)", "{'a':1,'k':l}"),
 ]
 _FILTERS = [
     *("upper", "lower", "trim", "length", "list", "first", "last", "string", "int", "float", "tojson", "capitalize"),
-    *("title", "sort", "abs", "join", "max", "min", "sum", "dictsort", "safe", "wordcount", "count", "round"),
+    *("title", "sort", "abs", "join", "max", "min", "sum", "dictsort", "wordcount", "count", "round"),
     *("tojson(indent=2)", "indent(2)", "indent(4, true)", "indent(2, false, true)", "replace('a', 'b')", "d('?')"),
     *("default('?', true)", "join('-')", "selectattr('role')|list", "rejectattr('content', 'none')|list"),
     *("selectattr('role', 'equalto', 'user')|list", "select('string')|list", "reject('mapping')|list"),
@@ -92,6 +94,26 @@ _METHODS = [
 _SLICES = [":", "1:", ":-1", "::2", "::-1", "0:2", "-1:"]
 _OPERATORS = [*("+", "-", "*", "/", "//", "~", "==", "!=", "<", "<=", ">", ">=", "in", "not in", "and", "or")]
 _FIELDS = ["role", "content", "a", "b", "name", "function", "foo"]
+
+_STATEMENTS = [
+    "{% if X2 %}\nBODY{% elif X1 %}OTHER{% else %}!{% endif %}\n",
+    "{% for x in X1 %}BODY{{ loop.index }}{{ x }}{% else %}OTHER{% endfor %}",
+    "{% for x in messages %}BODY{{ loop.revindex }}{{ x.role }}{% else %}OTHER{% endfor %}",
+    "{% for x in s %}BODY{{ loop.last }}{{ x }}{% endfor %}",
+    "{% for x in ls if x != 'z' %}BODY{{ loop.length }}{{ loop.previtem }}{% endfor %}",
+    "{% for a, b in d.items() %}BODY{{ a }}={{ loop.cycle('p', b) }}{% endfor %}",
+    "{% for x in l %}{% if X1 %}{% break %}{% endif %}BODY{% endfor %}",
+    "{% for x in l %}{% if X1 %}{% continue %}{% endif %}BODY{% endfor %}",
+    "{% macro m(a, b=X1) %}BODY{{ a }}{{ b }}{% endmacro %}{{ m(X3) }}{{ m(b=2) }}",
+    "{% macro q(a) %}[{{ caller(a) }}]{% endmacro %}{% call(u) q(1) %}{{ u }}BODY{% endcall %}",
+    "{% set v %}BODY{% endset %}{{ v }}",
+    "{% set v | upper | trim %}BODY{% endset %}{{ v }}",
+    "{% filter upper %}BODY{% endfilter %}",
+    "{% with q = X1, r = 2 %}BODY{{ q }}{% endwith %}{{ q }}",
+    "{% set ns = namespace(v=0) %}{% for x in l %}{% set ns.v = ns.v + x %}BODY{% endfor %}{{ ns.v }}",
+    "{% for x in [1,[2,[3]]] recursive %}{{ loop.depth }}{% if x is sequence %}{{ loop(x) }}{% endif %}{% endfor %}",
+    "  {%- set v = X1 -%}  BODY{{ v }}",
+]
 
 
 class Templates:
@@ -140,22 +162,7 @@ class Templates:
                 [f"{{{{ {x(2)} }}}}", "text\n", f"  {{% set v = {x(2)} %}}\n", "{{- v -}}  ", "{# note #}\n", "\n  \n"]
             )
         body, other = self.statements(depth - 1), self.statements(depth - 1)
-        walked = pick(["messages", "l", "d", "s", "ls", x(1)])
-        return pick(
-            [
-                f"{{% if {x(2)} %}}\n{body}{{% elif {x(1)} %}}{other}{{% else %}}!{{% endif %}}\n",
-                f"{{% for x in {walked} %}}{body}{{{{ loop.index }}}}{{{{ x }}}}{{% else %}}{other}{{% endfor %}}",
-                f"{{% for x in ls if x != 'z' %}}{body}{{{{ loop.length }}}}{{{{ loop.previtem }}}}{{% endfor %}}",
-                f"{{% for a, b in d.items() %}}{body}{{{{ a }}}}={{{{ loop.cycle('p', b) }}}}{{% endfor %}}",
-                f"{{% for x in l %}}{{% if {x(1)} %}}{{% {pick(['break', 'continue'])} %}}{{% endif %}}{body}{{% endfor %}}",
-                f"{{% macro m(a, b={x(1)}) %}}{body}{{{{ a }}}}{{{{ b }}}}{{% endmacro %}}{{{{ m({x(1)}) }}}}{{{{ m(b=2) }}}}",
-                f"{{% macro q(a) %}}[{{{{ caller(a) }}}}]{{% endmacro %}}{{% call(u) q(1) %}}{{{{ u }}}}{body}{{% endcall %}}",
-                f"{{% set v %}}{body}{{% endset %}}{{{{ v }}}}",
-                f"{{% set v | upper | trim %}}{body}{{% endset %}}{{{{ v }}}}",
-                f"{{% filter upper %}}{body}{{% endfilter %}}",
-                f"{{% with q = {x(1)}, r = 2 %}}{body}{{{{ q }}}}{{% endwith %}}{{{{ q }}}}",
-                f"{{% set ns = namespace(v=0) %}}{{% for x in l %}}{{% set ns.v = ns.v + x %}}{body}{{% endfor %}}{{{{ ns.v }}}}",
-                "{% for x in [1,[2,[3]]] recursive %}{{ loop.depth }}{% if x is sequence %}{{ loop(x) }}{% endif %}{% endfor %}",
-                f"  {{%- set v = {x(1)} -%}}  {body}{{{{ v }}}}",
-            ]
-        )
+        form = pick(_STATEMENTS)
+        for mark in ("X1", "X2", "X3"):
+            form = form.replace(mark, x(2 if mark == "X2" else 1))
+        return form.replace("BODY", body).replace("OTHER", other)

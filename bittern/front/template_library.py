@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 RAISED = code("F405", "the chat template refuses the conversation")
 
 _SHOWN = 500
+_WORD = re.compile(r"\w+")
 _CLOCK_FORM = re.compile(r"(?:[^%]|%[-#]?[A-Za-z%])*")
 
 
@@ -265,7 +266,7 @@ FILTERS: dict[str, Callable[..., Value]] = {
     "trim": _filter_trim,
     "unique": _filter_unique,
     "upper": lambda run, value: run.text(value).upper(),
-    "wordcount": lambda run, value: len(run.text(value).split()),
+    "wordcount": lambda run, value: len(_WORD.findall(run.text(value))),
 }
 
 

@@ -69,6 +69,29 @@ def spread(lead: int, count: int) -> Action:
     return action
 
 
+def in_parts(body: Program, arrays: int, lead: int, length: int, size: int) -> Action:
+    """Return what runs a map over `size` elements at a time: (arrays..., captures...) -> result leaves.
+
+    arrays: how many are walked. body: takes one part of each, and the captures with their batch axis.
+    """
+    before = (slice(None),) * lead
+
+    def action(*values: Array) -> Leaves:
+        walked, captures = values[:arrays], values[arrays:]
+        whole: list[Array] = []
+        for start in range(0, length, size):
+            part = (*before, slice(start, min(start + size, length)))
+            results = body.run(*(array[part] for array in walked), *captures)
+            if not whole:
+                shapes = [(*leaf.shape[:lead], length, *leaf.shape[lead + 1 :]) for leaf in results]
+                whole = [np.empty(shape, leaf.dtype) for shape, leaf in zip(shapes, results, strict=True)]
+            for target, leaf in zip(whole, results, strict=True):
+                target[part] = leaf
+        return tuple(whole)
+
+    return action
+
+
 def merge(mask: Array, new: Sequence[Array], old: Sequence[Array], ranks: Sequence[int]) -> Leaves:
     """Return `new` where the mask holds, else `old`. mask: [batch...] bit; new, old: [batch..., own...]."""
     if mask.all():

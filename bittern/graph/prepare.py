@@ -14,9 +14,10 @@ from functools import cache, partial
 import numpy as np
 
 from bittern.graph import control
-from bittern.graph.batch import expand, spread
+from bittern.graph.batch import expand, in_parts, spread
+from bittern.graph.extent import mapped_leaves, part_of, part_of_result
 from bittern.graph.flow import UPDATES, Instruction, Summary, leaf_types, viewed
-from bittern.graph.node import Function
+from bittern.graph.node import Function, Node
 from bittern.graph.program import Action, CallSite, Program, Roots, Step, gatherer, reader
 from bittern.graph.world import CONSTANT, UNNUMBERED, Value, World, known_value, refuse_effects, resolved_leaves
 from bittern.ops.index import scatter_in_place, update_in_place
@@ -181,14 +182,30 @@ class Builder:
 
     def _map(self, instruction: Instruction, dims: tuple[int, ...], lead: int, inputs: list[Value]) -> list[Value]:
         node = instruction.node
-        body, count, mapped = node["body"], node["count"], node["mapped"]
-        assert isinstance(body, Function) and isinstance(count, Dim) and isinstance(mapped, int), node
-        length = count.value(dims)
-        arrays = sum(len(leaf_types(source.type)) for source in node.inputs[:mapped])
+        body, count = node["body"], node["count"]
+        assert isinstance(body, Function) and isinstance(count, Dim), node
+        length, arrays = count.value(dims), mapped_leaves(node)
         for place in range(arrays, len(inputs)):
             inputs[place] = self._viewing(expand(lead), inputs[place], ("expand", lead))
+        size = self._part(node, dims, inputs[:arrays], inputs[arrays:])
+        if size is not None and size < length:
+            program = self.nested(body, dims, lead + 1, frozenset(), dict(enumerate(inputs[arrays:], arrays)))
+            action = in_parts(program, arrays, lead, length, size)
+            passed = [*inputs[:arrays], *(value for value in inputs[arrays:] if value.array is None)]
+            roots = [frozenset((self.fresh(),)) for _ in instruction.outputs]
+            return self.apply(action, passed, roots, fold=_all_known(inputs), several=True)
         results = self.emit(body, dims, lead + 1, inputs)
         return [self._viewing(spread(lead, length), value, ("spread", lead, length)) for value in results]
+
+    def _part(
+        self, node: Node, dims: tuple[int, ...], mapped: Sequence[Value], captured: Sequence[Value]
+    ) -> int | None:
+        """Return how many elements of a map to run at a time, or None for all."""
+        if _all_known(mapped):
+            return part_of_result(node, dims) if _all_known(captured) else None
+        if any(value.array is not None for value in mapped):
+            return None  # the body folds what it makes of known elements
+        return part_of(self.world.flow, self.world.kernels, node, dims)
 
     def _viewing(self, action: Action, value: Value, key: tuple[object, ...]) -> Value:
         if value.array is not None:

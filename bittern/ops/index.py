@@ -1,26 +1,50 @@
 """Ops that read or write at computed places.
 
 Indices are u32: scalars, or arrays that all have one shape S, with which scalars mix. Reading outside takes the last
-element; writing outside writes nothing.
+element; writing outside writes nothing. Writes happen in ascending order of their place in the indices.
+
+The order of writes rests on numpy's assignment through one-dimensional, contiguous integer indices, which walks them
+in order, so that the last write to a place stays; the tests hold numpy to it.
 """
 
 from collections.abc import Sequence
+from math import prod
+from typing import Any
 
 import numpy as np
 
-from bittern.ops.rules import need, need_tensors, need_u32, same_shape
+from bittern.ops.arithmetic import fit
+from bittern.ops.rules import (
+    need,
+    need_arithmetic,
+    need_tensors,
+    need_u32,
+    need_value,
+    same_shape,
+    same_space,
+)
+from bittern.ops.shape import is_cut_into_blocks, need_size
 from bittern.ops.table import Array, Attributes, Site, op
 from bittern.types.dims import Dim, dim
 from bittern.types.elements import Kind
 from bittern.types.faults import ELEMENT_MISMATCH, RANK_UNFIT, SHAPE_MISMATCH, TypeFault
 from bittern.types.values import Tensor, Type, text
 
+_WHOLE = slice(None)
+_MOST = 0xFFFFFFFF  # the greatest index
+_NOWHERE = np.empty(0, np.intp)
+
+
+# --- rules
+
 
 def _indexed(x: Tensor, indices: Sequence[Type]) -> tuple[Dim, ...]:
     """Return the common shape S of the indices."""
     tensors = [need_u32(i) for i in indices]
-    if not tensors or len(tensors) > len(x.shape):
-        raise TypeFault(RANK_UNFIT, f"{len(tensors)} indices", f"1 to {len(x.shape)} for {text(x)}")
+    rank = len(x.shape) - is_cut_into_blocks(x.element)
+    if not 1 <= len(tensors) <= rank:
+        hint = "see the bytes with `blocks`" if is_cut_into_blocks(x.element) else ""
+        raise TypeFault(RANK_UNFIT, f"{len(tensors)} indices", f"1 to {max(rank, 1)} for {text(x)}", hint)
     shaped = [t for t in tensors if t.shape]
     for other in shaped[1:]:
         same_shape(shaped[0], other)
@@ -30,45 +54,15 @@ def _indexed(x: Tensor, indices: Sequence[Type]) -> tuple[Dim, ...]:
 def _take_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
     x, *indices = need_tensors(types)
     shape = _indexed(x, indices)
-    rest = x.shape[len(indices) :]
-    if x.element.is_format and not rest:
-        raise TypeFault(RANK_UNFIT, f"an index into a row of `{x.element}`", "whole rows", "see the bytes with `blocks`")
-    return Tensor(x.element, (*shape, *rest), x.space)
-
-
-@op("take", "the elements at the indices; out of range reads the last one", _take_rule)
-def take(site: Site, x: Array, *indices: Array) -> Array:
-    """x: [a, ..., rest], indices: [S] or scalars -> [S, rest]."""
-    lead = site.lead
-    if lead == 0 and len(indices) == 1:
-        last = x.shape[0] - 1
-        i = indices[0]
-        return x[min(int(i), last)] if i.ndim == 0 else x[np.minimum(i, last)]
-    rank = max(i.ndim for i in indices)
-    own = rank - lead
-    places = []
-    for axis, i in enumerate(indices):
-        clamped = np.minimum(i, x.shape[lead + axis] - 1)
-        places.append(clamped if i.ndim == rank else clamped.reshape(i.shape + (1,) * (rank - i.ndim)))
-    batch = tuple(_batch_index(x.shape[axis], axis, rank) for axis in range(lead))
-    if all(size == 1 for size in x.shape[:lead]):
-        flat = x.reshape(x.shape[lead:])
-        if all(place.size == 1 for place in places) and own == 0:
-            picked = flat[tuple(int(place.reshape(())) for place in places)]
-            return picked.reshape((1,) * lead + picked.shape)
-        return flat[tuple(places)]
-    return x[(*batch, *places)]
-
-
-def _batch_index(size: int, axis: int, rank: int) -> Array:
-    return np.arange(size).reshape((1,) * axis + (size,) + (1,) * (rank - axis - 1))
+    if any(size.constant == 0 for size in x.shape[: len(indices)]):
+        raise TypeFault(SHAPE_MISMATCH, text(x), "at least one element in an axis that is read")
+    return Tensor(x.element, (*shape, *x.shape[len(indices) :]), x.space)
 
 
 def _dynamic_slice_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
     x, start = need_tensors(types, 2)
-    need_u32(start)
-    length = dim(attributes["length"])
-    if not x.shape or start.shape:
+    length = need_size(attributes["length"])
+    if len(x.shape) <= is_cut_into_blocks(x.element) or need_u32(start).shape:
         raise TypeFault(RANK_UNFIT, f"{text(x)} from {text(start)}", "an array and one start")
     room = (x.shape[0] - length).constant
     if room is not None and room < 0:
@@ -76,141 +70,242 @@ def _dynamic_slice_rule(types: tuple[Type, ...], attributes: Attributes) -> Tens
     return Tensor(x.element, (length, *x.shape[1:]), x.space)
 
 
+def _write_rule(types: tuple[Type, ...], rows: bool) -> Tensor:
+    """Return the type of x after a write. rows: at least one of the indices is u32[t]; otherwise all are scalars."""
+    x, *indices, value = need_tensors(types)
+    shape = _indexed(x, indices)
+    if len(shape) != rows:
+        raise TypeFault(RANK_UNFIT, f"indices of {len(shape)} dimensions", "a row of indices" if rows else "scalars")
+    if value.element != x.element:
+        raise TypeFault(ELEMENT_MISMATCH, f"`{value.element}`", f"`{x.element}`")
+    same_shape(Tensor(x.element, (*shape, *x.shape[len(indices) :])), value)
+    return Tensor(x.element, x.shape, same_space((x, value)))
+
+
+def _update_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
+    return _write_rule(types, rows=False)
+
+
+def _scatter_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
+    return _write_rule(types, rows=True)
+
+
+def _scatter_add_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
+    need_arithmetic(need_tensors(types)[0])
+    return _write_rule(types, rows=True)
+
+
+def _lookup_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
+    table, entry = need_tensors(types, 2)
+    need(entry, lambda e: e.kind is Kind.UNSIGNED and e.bits <= 8, "an unsigned code of at most 8 bits")
+    bits = entry.element.bits  # 0 of an element that is still open
+    if len(table.shape) != 1:
+        raise TypeFault(RANK_UNFIT, text(table), "a table of one dimension")
+    if bits and table.shape[0] != dim(1 << bits):
+        raise TypeFault(
+            SHAPE_MISMATCH, "a table of {0} values", f"{1 << bits}: one for each `{entry.element}`", dims=table.shape
+        )
+    return Tensor(need_value(table).element, entry.shape, table.space)
+
+
+# --- reading
+
+
+@op("take", "the elements at the indices; out of range reads the last one", _take_rule)
+def _take(site: Site, x: Array, *indices: Array) -> Array:
+    lead = site.lead
+    for i in indices:
+        if i.size != 1 or i.ndim != lead:
+            return _gather(x, [_settled(i, lead) for i in indices], lead, max(i.ndim for i in indices))
+    sizes = x.shape[lead:]
+    places = [min(_number(i), size - 1) for i, size in zip(indices, sizes, strict=False)]
+    one: Array = x[(*(_WHOLE,) * lead, *places)]
+    return one
+
+
 @op("dynamic_slice", "length elements of the first axis from a start, clamped so that they fit", _dynamic_slice_rule)
-def dynamic_slice(site: Site, x: Array, start: Array) -> Array:
-    """x: [n, ...], start: u32 -> [length, ...]."""
+def _dynamic_slice(site: Site, x: Array, start: Array) -> Array:
     lead, length = site.lead, site.attributes["length"]
-    first = np.minimum(start, x.shape[lead] - length).astype(np.int64)
-    if first.size == 1:
-        low = int(first.reshape(()))
-        return x[(*(slice(None),) * lead, slice(low, low + length))]
-    places = first[..., None] + np.arange(length)
-    batch = tuple(_batch_index(x.shape[axis], axis, lead + 1) for axis in range(lead))
-    return x[(*batch, places)]
+    start = _settled(start, lead)
+    room = x.shape[lead] - length
+    if start.size == 1:
+        low = min(_number(start), room)
+        return x[(*(_WHOLE,) * lead, slice(low, low + length))]
+    places = np.add(_below(start, room)[..., None], np.arange(length, dtype=np.uint32))
+    return _gather(x, [places], lead, lead + 1)
+
+
+def _number(index: Array) -> int:
+    """Return the one index as a number."""
+    return int(_whole(index).item())
+
+
+def _whole(index: Array) -> Array:
+    """Return indices as u32; in ideal evaluation they may come as reals."""
+    if index.dtype.kind != "f":
+        return index
+    return np.fmin(np.fmax(index, 0), _MOST).astype(np.uint32)
+
+
+def _below(index: Array, last: int) -> Array:
+    """Return indices clamped to the last place."""
+    return np.minimum(index, min(last, _MOST))
+
+
+def _settled(index: Array, lead: int) -> Array:
+    """Return an index that is the same all over the batch once only, so that what it reads is read once."""
+    index = _whole(index)
+    if index.size == 1 or all(size == 1 for size in index.shape[:lead]):
+        return index
+    first = index[(slice(0, 1),) * lead]
+    return first if (index == first).all() else index
+
+
+def _gather(x: Array, indices: Sequence[Array], lead: int, rank: int) -> Array:
+    """Return x at settled indices. rank: dimensions of the result without the axes of x that have no index."""
+    has_batch = any(size != 1 for size in x.shape[:lead])
+    sizes = x.shape[lead:]
+    if has_batch and any(size != 1 for i in indices for size in i.shape[:lead]):
+        places = [_below(_ranked(i, rank), size - 1) for i, size in zip(indices, sizes, strict=False)]
+        each: Array = x[(*_batch_places(x.shape[:lead], rank), *places)]
+        return each
+    kept = lead if has_batch else 0  # batch axes of x that stay; the indices then have none
+    single = [min(_number(i), n - 1) if i.size == 1 else _WHOLE for i, n in zip(indices, sizes, strict=False)]
+    whole = (_WHOLE,) * kept
+    rest: Array = x[(*whole, *(0,) * (lead - kept), *single)]
+    places = [_ranked(i, rank) for i in indices if i.size != 1]
+    if kept:
+        places = [i.reshape(i.shape[lead:]) for i in places]
+    if not places:
+        return rest[(*whole, *(None,) * (rank - kept))]
+    if len(places) == 1 and rest.flags.c_contiguous:
+        return np.take(rest, places[0], kept, mode="clip")
+    places = [_below(i, size - 1) for i, size in zip(places, rest.shape[kept:], strict=False)]
+    place: list[Any] = [*whole, *places]
+    found: Array = rest[tuple(place)]
+    return found
+
+
+def _ranked(index: Array, rank: int) -> Array:
+    """Return an index with axes of size 1 for the shape S that it lacks."""
+    return index if index.ndim == rank else index.reshape(*index.shape, *(1,) * (rank - index.ndim))
+
+
+def _batch_places(front: tuple[int, ...], rank: int) -> list[Array]:
+    """Return the indices that pick each element of a batch for itself."""
+    return [np.arange(size).reshape(-1, *(1,) * (rank - axis - 1)) for axis, size in enumerate(front)]
+
+
+@op("lookup", "the table's value for each code; a code of k bits and a table of 2^k values", _lookup_rule)
+def _lookup(site: Site, table: Array, entry: Array) -> Array:
+    lead = site.lead
+    entry = _whole(entry)
+    if table.size == table.shape[-1]:
+        return np.take(table.reshape(-1), entry, mode="clip")
+    batch = _batch_places(table.shape[:lead], entry.ndim)
+    found: Array = table[(*batch, _below(entry, table.shape[-1] - 1))]
+    return found
 
 
 # --- writing
 
 
-def _write_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
-    x, *indices, value = need_tensors(types)
-    shape = _indexed(x, indices)
-    wanted = Tensor(x.element, (*shape, *x.shape[len(indices) :]))
-    if value.element != x.element:
-        raise TypeFault(ELEMENT_MISMATCH, f"`{value.element}`", f"`{x.element}`")
-    same_shape(wanted, value)
-    return x
+@op("update", "the array with one place replaced; out of range writes nothing", _update_rule)
+def _update(site: Site, x: Array, *rest: Array) -> Array:
+    return update_in_place(site, _own(site.lead, x, rest), *rest)
 
 
-@op("update", "the array with one place replaced; out of range writes nothing", _write_rule)
-def update(site: Site, x: Array, *rest: Array) -> Array:
-    """x: [a, ..., rest], indices: u32 scalars, v: [rest]."""
-    return update_in_place(site, _own_copy(site, x, rest), *rest)
+@op("scatter", "rows written at places, in ascending order: the last write to a place stays", _scatter_rule)
+def _scatter(site: Site, x: Array, *rest: Array) -> Array:
+    return scatter_in_place(site, _own(site.lead, x, rest), *rest)
+
+
+@op("scatter_add", "rows added at places, in ascending order; each addition rounds once", _scatter_add_rule)
+def _scatter_add(site: Site, x: Array, *rest: Array) -> Array:
+    return scatter_add_in_place(site, _own(site.lead, x, rest), *rest)
 
 
 def update_in_place(site: Site, x: Array, *rest: Array) -> Array:
-    """Write into x and return it. x's batch axes must have their full size."""
+    """Write one value into x and return it.
+
+    x: [a, ..., rest], whose batch axes have their full size. rest: indices u32, and v: [rest]. Where reals meet an x of
+    integers (ideal evaluation), the result is a new array.
+    """
     *indices, value = rest
     lead = site.lead
-    if all(i.size == 1 for i in indices):
-        places = [int(i.reshape(())) for i in indices]
-        if all(p < x.shape[lead + axis] for axis, p in enumerate(places)):
-            x[(*(slice(None),) * lead, *places)] = value
+    x = _holding(x, value)
+    for i in indices:
+        if i.size != 1:
+            break
+    else:
+        place = [_number(i) for i in indices]
+        if all(i < size for i, size in zip(place, x.shape[lead:], strict=False)):
+            x[(*(_WHOLE,) * lead, *place)] = value
         return x
-    front = x.shape[:lead]
-    inside = np.ones(front, bool)
-    full = []
-    for axis, i in enumerate(indices):
-        i = np.broadcast_to(i, front)
-        inside &= i < x.shape[lead + axis]
-        full.append(i)
-    where = np.nonzero(inside)
-    spread = np.broadcast_to(value, front + value.shape[lead:])
-    x[(*where, *(i[where] for i in full))] = spread[where]
+    target, places, rows = _writes(x, lead, lead, rest)
+    target[places] = rows
     return x
-
-
-@op("scatter", "rows written at places, in ascending order: the last write to a place stays", _write_rule)
-def scatter(site: Site, x: Array, *rest: Array) -> Array:
-    """x: [a, ..., rest], indices: u32 scalars or [t], v: [t, rest]."""
-    return scatter_in_place(site, _own_copy(site, x, rest), *rest)
 
 
 def scatter_in_place(site: Site, x: Array, *rest: Array) -> Array:
-    """Write rows into x and return it. x's batch axes must have their full size."""
-    for places, rows in _rows(site, x, rest):
-        x[places] = rows
+    """Write rows into x, in ascending order, and return it.
+
+    x: [a, ..., rest], whose batch axes have their full size. rest: indices u32 or u32[t], and v: [t, rest]. Where reals
+    meet an x of integers (ideal evaluation), the result is a new array.
+    """
+    x = _holding(x, rest[-1])
+    target, places, rows = _writes(x, site.lead, site.lead + 1, rest)
+    target[places] = rows
     return x
 
 
-@op("scatter_add", "rows added at places, in ascending order; each addition rounds once", _write_rule)
-def scatter_add(site: Site, x: Array, *rest: Array) -> Array:
-    """x: [a, ..., rest], indices: u32 scalars or [t], v: [t, rest]."""
-    result = _own_copy(site, x, rest)
-    element = site.result.element
-    for places, rows in _rows(site, result, rest):
-        sums = result[places] + rows
-        result[places] = _wrap(sums, element.bits, element.kind is Kind.SIGNED) if _is_narrow(site) else sums
-    return result
+def scatter_add_in_place(site: Site, x: Array, *rest: Array) -> Array:
+    """Add rows into x, in ascending order, and return it; operands as for `scatter_in_place`."""
+    x = _holding(x, rest[-1])
+    target, places, rows = _writes(x, site.lead, site.lead + 1, rest)
+    np.add.at(target, places, rows)
+    if x.dtype.kind != "f":
+        target[places] = fit(site.result.element, target[places])
+    return x
 
 
-def _is_narrow(site: Site) -> bool:
-    element = site.result.element
-    return element.is_integer and element.bits < 8
+def _own(lead: int, x: Array, rest: Sequence[Array]) -> Array:
+    """Return a copy of x whose batch axes have their full size."""
+    if not lead:
+        return np.array(x, order="C")
+    front = np.broadcast_shapes(x.shape[:lead], *[operand.shape[:lead] for operand in rest])
+    return np.array(np.broadcast_to(x, front + x.shape[lead:]), order="C")
 
 
-def _wrap(values: Array, bits: int, is_signed: bool) -> Array:
-    low = values & ((1 << bits) - 1)
-    return np.where(low >> (bits - 1), low - (1 << bits), low).astype(values.dtype) if is_signed else low
+def _holding(x: Array, value: Array) -> Array:
+    """Return x as an array that can hold the values."""
+    return x.astype(value.dtype) if value.dtype.kind == "f" and x.dtype.kind != "f" else x
 
 
-def _rows(site: Site, x: Array, rest: Sequence[Array]) -> list[tuple[tuple[object, ...], Array]]:
-    """Return the writes in order: each a place in x and the values for it; those outside are left out."""
-    *indices, value = rest
-    lead = site.lead
-    count = value.shape[lead]
-    front = x.shape[:lead]
-    writes: list[tuple[tuple[object, ...], Array]] = []
-    if all(size == 1 for i in indices for size in i.shape[:lead]):
-        columns = [np.broadcast_to(i.reshape(i.shape[lead:]), (count,)) for i in indices]
-        for row in range(count):
-            places = [int(column[row]) for column in columns]
-            if all(p < x.shape[lead + axis] for axis, p in enumerate(places)):
-                before = (slice(None),) * lead
-                writes.append(((*before, *places), value[(*before, row)]))
-        return writes
-    full = [np.broadcast_to(i if i.ndim > lead else i[..., None], (*front, count)) for i in indices]
-    spread = np.broadcast_to(value, front + value.shape[lead:])
-    for row in range(count):
-        columns = [i[..., row] for i in full]
-        inside = np.ones(front, bool)
-        for axis, column in enumerate(columns):
-            inside &= column < x.shape[lead + axis]
-        where = np.nonzero(inside)
-        writes.append(((*where, *(c[where] for c in columns)), spread[(*(slice(None),) * lead, row)][where]))
-    return writes
+def _writes(x: Array, lead: int, rank: int, rest: Sequence[Array]) -> tuple[Array, tuple[Array, ...], Array]:
+    """Return what to write: a view of x, one-dimensional places in its first axes, and a row for each, in order.
 
-
-def _own_copy(site: Site, x: Array, rest: Sequence[Array]) -> Array:
-    lead = site.lead
-    front = np.broadcast_shapes(x.shape[:lead], *(a.shape[:lead] for a in rest))
-    return np.array(np.broadcast_to(x, front + x.shape[lead:]))
-
-
-def _lookup_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
-    table, entry = need_tensors(types, 2)
-    need(entry, lambda e: e.kind in (Kind.UNSIGNED, Kind.OPEN) and e.bits <= 8, "an unsigned code of at most 8 bits")
-    bits = entry.element.bits
-    if len(table.shape) != 1 or (bits and table.shape[0] != dim(1 << bits)):
-        raise TypeFault(SHAPE_MISMATCH, text(table), f"a table of {1 << bits} values for codes of {bits} bits")
-    return Tensor(table.element, entry.shape, table.space)
-
-
-@op("lookup", "the table's value for each code; a code of k bits and a table of 2^k values", _lookup_rule)
-def lookup(site: Site, table: Array, entry: Array) -> Array:
-    """table: [2^k], code: any shape -> the code's shape."""
-    lead = site.lead
-    if all(size == 1 for size in table.shape[:lead]):
-        return table.reshape(-1)[entry]
-    batch = tuple(_batch_index(table.shape[axis], axis, entry.ndim) for axis in range(lead))
-    return table[(*batch, entry)]
+    rank: the batch axes, and one more if the indices are rows. Places outside are left out.
+    """
+    *indices, rows = rest
+    places = [_whole(i) for i in indices]
+    if rank > lead and x.shape[:lead] == (1,) * lead:
+        x, rows = x[(0,) * lead], rows[(0,) * lead]
+        places = [i.reshape(i.shape[lead:]) for i in places]
+        if any(not i.ndim and i >= size for i, size in zip(places, x.shape, strict=False)):
+            return x, (_NOWHERE,) * len(places), rows[:0]
+        single: list[Any] = [_WHOLE if i.ndim else int(i) for i in places]
+        x = x[tuple(single)]
+        places = [i for i in places if i.ndim]
+    else:
+        shape = np.broadcast_shapes(x.shape[:lead] + (1,) * (rank - lead), rows.shape[:rank])
+        places = [*_batch_places(x.shape[:lead], rank), *[_ranked(i, rank) for i in places]]
+        places = [np.broadcast_to(i, shape).reshape(-1) for i in places]
+        own = rows.shape[rank:]
+        rows = np.broadcast_to(rows, shape + own).reshape(prod(shape), *own)
+    inside = np.less(places[0], min(x.shape[0], _MOST))
+    for i, size in zip(places[1:], x.shape[1:], strict=False):
+        inside &= np.less(i, min(size, _MOST))
+    if not inside.all():
+        places, rows = [i[inside] for i in places], rows[inside]
+    return x, tuple(np.ascontiguousarray(i, np.intp) for i in places), rows

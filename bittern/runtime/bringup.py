@@ -37,15 +37,16 @@ DEFAULT_PROMPT = "The capital of France is"
 class Mismatch:
     """The first token in which a chip leaves the reference.
 
-    at: which of the N tokens, from 0. rank: of the chip's token in the reference's logits, from 1. margin: reference's
-    logit of its own token minus that of the chip's token. logit_diff: greatest difference of the two tokens' logits
-    between chip and reference.
+    at: which of the N tokens, from 0. rank: of the chip's token in the reference's logits, from 1. margin: how far the
+    reference's first token is ahead of its second. logit_diff: reference's logit of its own token minus that of the
+    chip's token. error: by how much the chip's logits of these two tokens are off, the greater of both.
     """
 
     at: int
     rank: int
     margin: float
     logit_diff: float
+    error: float
 
 
 @dataclass(slots=True)
@@ -101,6 +102,7 @@ def _mismatch_json(mismatch: Mismatch | None) -> dict[str, Any] | None:
         "rank": mismatch.rank,
         "margin": mismatch.margin,
         "logit_diff": mismatch.logit_diff,
+        "error": mismatch.error,
     }
 
 
@@ -315,10 +317,11 @@ def _judge_forced(report: ChipReport, session: Session, ids: Sequence[int], judg
 def _mismatch(at: int, mine: npt.NDArray[np.float32], reference: npt.NDArray[np.float32]) -> Mismatch:
     chosen, wanted = greedy(mine), greedy(reference)
     rank = int(np.count_nonzero(reference > reference[chosen])) + 1
-    margin = float(reference[wanted]) - float(reference[chosen])
+    second, first = np.partition(reference, -2)[-2:] if len(reference) > 1 else (reference[0], reference[0])
     both = [chosen, wanted]
-    difference = np.abs(mine[both].astype(np.float64) - reference[both].astype(np.float64))
-    return Mismatch(at, rank, margin, float(difference.max()))
+    error = np.abs(mine[both].astype(np.float64) - reference[both].astype(np.float64)).max()
+    difference = float(reference[wanted]) - float(reference[chosen])
+    return Mismatch(at, rank, float(first) - float(second), difference, float(error))
 
 
 def _text(tokenizer: Tokenizer | None, tokens: Sequence[int]) -> str | None:

@@ -49,8 +49,8 @@ def _chip(chip: "ChipReport") -> list[str]:
     if chip.mismatch is not None:
         m = chip.mismatch
         lines.append(
-            f"  leaves the reference at token {m.at}: its choice is rank {m.rank} there, margin {m.margin:.4f}, "
-            f"logits differ by {m.logit_diff:.4f}"
+            f"  leaves the reference at token {m.at}: its token is rank {m.rank} there, {m.logit_diff:.4f} below the first "
+            f"(margin {m.margin:.4f}, logits off by {m.error:.4f})"
         )
         lines.append(f"  fed the reference's tokens it agrees on {chip.forced} of {chip.of}")
     lines.append(f"  logits sha256 {chip.logits_sha256}")

@@ -163,14 +163,16 @@ def without_facts(value: Dim, facts: Sequence[tuple[Dim, Dim]]) -> Dim:
     """
     if not facts:
         return value
-    put_in = {place: product.terms[0] for place, product in _known(tuple(facts)).items() if len(product.terms) == 1}
+    known = _known(tuple(facts))
+    put_in = [(place, product.terms[0]) for place, product in known.items() if len(product.terms) == 1]
+    put_in.sort(key=lambda each: -len(each[1][0]))
     total = ZERO
     for monomial, factor in value.terms:
         left = [
             a if isinstance(a, int) else Ratio(a.kind, *(without_facts(d, facts) for d in (a.top, a.bottom)))
             for a in monomial
         ]
-        for place, (atoms, common) in put_in.items():
+        for place, (atoms, common) in put_in:
             while factor % common == 0 and all(left.count(a) >= atoms.count(a) for a in atoms):
                 for atom in atoms:
                     left.remove(atom)

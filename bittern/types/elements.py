@@ -85,7 +85,7 @@ class Element:
         return (1 << (self.bits - (self.kind is Kind.SIGNED))) - 1
 
     def __str__(self) -> str:
-        return self.name
+        return self.name.partition(":")[0]  # an open element by its parameter's name
 
 
 def _integers() -> list[Element]:

@@ -70,7 +70,7 @@ def text(type_: Type, names: Sequence[str] = ()) -> str:
     """Print a type as the language writes it, with the function's names for its dimensions."""
     if isinstance(type_, Tensor):
         sizes = ", ".join(size.text(names) for size in type_.shape)
-        return type_.element.name + (f"[{sizes}]" if sizes else "") + (f" @ {type_.space}" if type_.space else "")
+        return str(type_.element) + (f"[{sizes}]" if sizes else "") + (f" @ {type_.space}" if type_.space else "")
     if isinstance(type_, Tuple):
         return "(" + ", ".join(text(item, names) for item in type_.items) + ")"
     return f"token[{type_.effect}]"

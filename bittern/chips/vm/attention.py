@@ -172,7 +172,7 @@ def _attend(held: Window, q: Array, low: int, high: int, origin: int, out: Array
         return
     score = scratch.take("score", g, r, high - low)
     held.scores(held.query(q), low, high, score)
-    score -= _top(score, low + origin)[..., None]
+    score -= np.maximum.reduce(score, axis=-1)[..., None]  # a NaN among them makes the result NaN in any order
     exp_in_place(score)
     before = (low + origin) % _LANES  # lanes of the first round that are not seen
     rounds = -(-(before + high - low) // _LANES)
@@ -223,29 +223,3 @@ def _mixture(held: Window, weight: Array, low: int, high: int, h: int) -> Array:
         held.weigh(weight[first - low : last - low], first, last, terms[1:])
         add_onto(terms, total)
     return total
-
-
-def _top(score: Array, first: int) -> Array:
-    """Return the greatest score, chunk by chunk. score: [g, r, p] from absolute position `first` on -> [g, r]."""
-    top: Array = np.maximum.reduce(score, axis=-1)
-    if np.isnan(top).any():
-        return _top_with_nan(score, first)
-    return top  # which zero it is does not matter: it is only subtracted, and e^0 = e^-0
-
-
-def _top_with_nan(score: Array, first: int) -> Array:
-    """As the definition says it: where there are NaNs, the result depends on the order."""
-    count = score.shape[-1]
-    end = -(-(first + count) // CHUNK) * CHUNK
-    whole = np.full((*score.shape[:-1], end), -np.inf, np.float32)
-    whole[..., first : first + count] = score
-    top = np.full(score.shape[:-1], -np.inf, np.float32)
-    for start in range(0, end, CHUNK):
-        p = np.full((*score.shape[:-1], _LANES), -np.inf, np.float32)
-        for at in range(start, start + CHUNK, _LANES):
-            x = whole[..., at : at + _LANES]
-            p = np.where(p > x, p, x)
-        for half in (8, 4, 2, 1):
-            p = np.where(p[..., :half] > p[..., half:], p[..., :half], p[..., half:])
-        top = np.where(top > p[..., 0], top, p[..., 0])
-    return top

@@ -9,18 +9,21 @@ step streams them once and results of a tile lie side by side. Prepared weights 
 from: a decode step and a prefill chunk share them, and they go when the last program goes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import prod
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from bittern.chips.vm.ordered import PIECE, add_onto, add_rows, batch_of, scratch
+from bittern.chips.vm.workers import share
 from bittern.graph.evaluate import prepare
 from bittern.graph.node import Function
 from bittern.graph.program import CallSite, Kernel
 from bittern.ops.convert import widened
 from bittern.ops.table import Array
+from bittern.types.values import Tensor
 
 _WIDTH = 256  # rows of a tile, at most
 _SINGLE = 8192  # results of one matrix product, at most: BLAS computes it in the calling thread
@@ -52,22 +55,20 @@ class Columns:
 
 
 def block_product(unpack: Function, group: int) -> Kernel:
-    """Return the kernel of `matvec_<format>`. unpack: the format's `unpack_<format>`. group: values that share a scale."""
+    """Return the kernel of `matvec_<format>`. unpack: that format's function. group: values that share a scale."""
     prepared: WeakValueDictionary[object, Blocks] = WeakValueDictionary()
 
     def kernel(site: CallSite) -> Callable[..., Array] | None:
         stored = site.constants[0]
-        m, n = site.dims
-        if site.ideal or stored is None or m == 0 or n == 0:
+        if site.ideal or stored is None or 0 in site.dims:
             return None
         source = stored.reshape(stored.shape[site.lead :])
         weights = prepared.get(_place(source))
         if weights is None:
-            weights = prepared[_place(source)] = _unpacked(unpack, source, m, n, group)
-        lead = site.lead
+            weights = prepared[_place(source)] = _unpacked(unpack, source, site.dims[1], group)
         if weights.low is None:
-            return lambda w, q, d, ds: _block_product(weights, lead, q, d, None)
-        return lambda w, q, d, ds: _block_product(weights, lead, q, d, ds)
+            return lambda w, q, d, ds: _block_product(weights, site.lead, q, d, None)
+        return lambda w, q, d, ds: _block_product(weights, site.lead, q, d, ds)
 
     return kernel
 
@@ -77,22 +78,20 @@ def float_product() -> Kernel:
     prepared: WeakValueDictionary[object, Columns] = WeakValueDictionary()
 
     def kernel(site: CallSite) -> Callable[..., Array] | None:
-        stored = site.constants[0]
-        m, n = site.dims
-        if site.ideal or stored is None or m == 0 or n == 0:
+        stored, type_ = site.constants[0], site.function.params[0].type
+        assert isinstance(type_, Tensor), type_
+        if site.ideal or stored is None or 0 in site.dims:
             return None
         source = stored.reshape(stored.shape[site.lead :])
         weights = prepared.get(_place(source))
         if weights is None:
-            element = site.function.params[0].type.element  # type: ignore[union-attr]
-            tiles, width = _tiling(m)
-            value = np.zeros((tiles, n, width), np.float32)
+            tiles, width = _tiling(len(source))
+            value = np.zeros((tiles, site.dims[1], width), np.float32)
             for tile in range(tiles):
-                part = widened(element, source[tile * width : (tile + 1) * width])
+                part = widened(type_.element, source[tile * width : (tile + 1) * width])
                 value[tile, :, : len(part)] = part.T
-            weights = prepared[_place(source)] = Columns(m, source, value)
-        lead = site.lead
-        return lambda w, x: _float_product(weights, lead, x)
+            weights = prepared[_place(source)] = Columns(len(source), source, value)
+        return lambda w, x: _float_product(weights, site.lead, x)
 
     return kernel
 
@@ -108,53 +107,53 @@ def _tiling(m: int) -> tuple[int, int]:
     return -(-m // width), width
 
 
-def _unpacked(unpack: Function, source: Array, m: int, n: int, group: int) -> Blocks:
-    tiles, width = _tiling(m)
-    groups = n // group
-    code = np.zeros((tiles, groups, group, width), np.float32)
-    sides = [np.zeros((tiles, groups, 1, width), np.float32) for _ in _leaves(unpack)[1:]]
+def _unpacked(unpack: Function, source: Array, n: int, group: int) -> Blocks:
+    """Unpack some tiles at a time by the format's own definition. source: [m, blocks, bytes] u8."""
+    tiles, width = _tiling(len(source))
+    code: Array | None = None
+    sides: list[Array] = []
     step = max(1, _SLICE // (n * width))
     for first in range(0, tiles, step):
         rows = source[first * width : (first + step) * width]
         parts = prepare(unpack, (len(rows), n))(rows)
+        if code is None:
+            code = np.zeros((tiles, n // group, group, width), np.float32)
+            sides = [np.zeros((tiles, n // group, 1, width), np.float32) for _ in parts[1:]]
         for tile in range(first, min(first + step, tiles)):
-            low = (tile - first) * width
-            piece = parts[0][low : low + width]
-            code[tile, :, :, : len(piece)] = piece.transpose(1, 2, 0)
+            here = slice((tile - first) * width, (tile - first + 1) * width)
+            count = len(parts[0][here])
+            code[tile, :, :, :count] = parts[0][here].transpose(1, 2, 0)
             for side, part in zip(sides, parts[1:], strict=True):
-                side[tile, :, 0, : len(piece)] = part[low : low + width].T
-    return Blocks(m, source, code, sides[0], sides[1] if len(sides) > 1 else None)
-
-
-def _leaves(unpack: Function) -> tuple[object, ...]:
-    return unpack.result.type.items  # type: ignore[union-attr]
+                side[tile, :, 0, :count] = part[here].T
+    assert code is not None, source.shape
+    return Blocks(len(source), source, code, sides[0], sides[1] if len(sides) > 1 else None)
 
 
 def _block_product(weights: Blocks, lead: int, q: Array, d: Array, ds: Array | None) -> Array:
     """q: [batch..., n / 32, 32] i8, d, ds: [batch..., n / 32] f32 -> [batch..., m] f32."""
     tiles, groups, group, width = weights.code.shape
     batch = batch_of([q.shape, d.shape] if ds is None else [q.shape, d.shape, ds.shape], lead)
-    t = _count(batch)
-    codes = _tokens(q, batch).reshape(t, groups, group).transpose(1, 0, 2).astype(np.float32, order="C")
-    scale = _by_group(d, batch, groups)
-    sums = None if ds is None else _by_group(ds, batch, groups)
+    t = prod(batch)
+    x = _rows(q, batch).reshape(t, groups, group).transpose(1, 0, 2).astype(np.float32, order="C")
+    dx = _by_group(d, batch, groups)
+    dsx = None if ds is None else _by_group(ds, batch, groups)
     y = np.empty((t, tiles, width), np.float32)
+
+    def piece(at: slice, here: slice) -> None:
+        sums = None if dsx is None else dsx[:, at]
+        _fold(weights, here, x[:, at], dx[:, at], sums, y[at, here].swapaxes(0, 1))
+
     tokens = max(1, min(t, PIECE // (groups * width), _SINGLE // width))
-    several = max(1, PIECE // (groups * width * tokens))
-    for start in range(0, t, tokens):
-        at = slice(start, min(start + tokens, t))
-        x, dx, dsx = codes[:, at], scale[:, at], None if sums is None else sums[:, at]
-        for first in range(0, tiles, several):
-            here = slice(first, min(first + several, tiles))
-            _fold(weights, here, x, dx, dsx, y[at, here].swapaxes(0, 1))
-    return _rows_of(y, batch, weights.m)
+    share(piece, list(_pieces(t, tokens, tiles, PIECE // (groups * width * tokens))), t * weights.code.size)
+    return _joined(y, batch, weights.m)
 
 
 def _fold(weights: Blocks, here: slice, x: Array, d: Array, ds: Array | None, out: Array) -> None:
-    """x: [groups, t, group], d, ds: [groups, t, 1] -> out: [tiles, t, width]."""
-    shape = (here.stop - here.start, x.shape[0], x.shape[1], weights.code.shape[3])
+    """Compute some tiles for some tokens. x: [groups, t, group], d, ds: [groups, t, 1] -> out: [tiles, t, width]."""
+    code = weights.code[here]
+    shape = (len(code), x.shape[0], x.shape[1], code.shape[3])
     term, factor = scratch.take("term", *shape), scratch.take("factor", *shape)
-    np.matmul(x, weights.code[here], out=term)
+    np.matmul(x, code, out=term)
     np.multiply(weights.scale[here], d, out=factor)
     np.multiply(term, factor, out=term)
     if ds is not None and weights.low is not None:
@@ -167,39 +166,44 @@ def _float_product(weights: Columns, lead: int, x: Array) -> Array:
     """x: [batch..., n] f32 -> [batch..., m] f32."""
     tiles, n, width = weights.value.shape
     batch = x.shape[:lead]
-    t = _count(batch)
+    t = prod(batch)
     columns = np.ascontiguousarray(x.reshape(t, n).T)[:, :, None]
     y = np.zeros((t, tiles, width), np.float32)
     tokens = max(1, min(t, PIECE // (16 * width)))
     step = max(1, min(n, PIECE // (tokens * width)))
+
+    def piece(at: slice, here: slice) -> None:
+        total = y[at, here.start]
+        for low in range(0, n, step):
+            part = weights.value[here.start, low : low + step, None, :]
+            term = scratch.take("term", len(part) + 1, len(total), width)
+            term[0] = total
+            np.multiply(part, columns[low : low + step, at], out=term[1:])
+            add_onto(term, total)
+
+    share(piece, list(_pieces(t, tokens, tiles, 1)), t * weights.value.size)
+    return _joined(y, batch, weights.m)
+
+
+def _pieces(t: int, tokens: int, tiles: int, several: int) -> Iterator[tuple[slice, slice]]:
+    """Cut t tokens and all tiles into pieces of at most so many."""
     for start in range(0, t, tokens):
-        at = slice(start, min(start + tokens, t))
-        for tile in range(tiles):
-            for low in range(0, n, step):
-                part = weights.value[tile, low : low + step, None, :]
-                term = scratch.take("term", len(part) + 1, at.stop - at.start, width)
-                term[0] = y[at, tile]
-                np.multiply(part, columns[low : low + step, at], out=term[1:])
-                add_onto(term, y[at, tile])
-    return _rows_of(y, batch, weights.m)
+        for first in range(0, tiles, max(1, several)):
+            yield slice(start, min(start + tokens, t)), slice(first, min(first + max(1, several), tiles))
 
 
-def _count(batch: tuple[int, ...]) -> int:
-    return int(np.prod(batch, dtype=np.int64))
-
-
-def _tokens(x: Array, batch: tuple[int, ...]) -> Array:
+def _rows(x: Array, batch: tuple[int, ...]) -> Array:
     return x if x.shape[: len(batch)] == batch else np.broadcast_to(x, (*batch, *x.shape[len(batch) :]))
 
 
 def _by_group(scale: Array, batch: tuple[int, ...], groups: int) -> Array:
     """scale: [batch..., blocks] -> [groups, t, 1]; groups of 16 share the scale of one block."""
     blocks = scale.shape[-1]
-    by_block = _tokens(scale, batch).reshape(-1, blocks).T
+    by_block = _rows(scale, batch).reshape(-1, blocks).T
     return np.ascontiguousarray(by_block if blocks == groups else by_block.repeat(groups // blocks, axis=0))[:, :, None]
 
 
-def _rows_of(y: Array, batch: tuple[int, ...], m: int) -> Array:
+def _joined(y: Array, batch: tuple[int, ...], m: int) -> Array:
     """y: [t, tiles, width] -> [batch..., m]."""
     t, tiles, width = y.shape
     rows = y.reshape(t, tiles * width)

@@ -1,6 +1,7 @@
 """Chat templates: the text of real ones, Jinja itself as the oracle, and hostile ones refused in time."""
 
 import datetime
+import re
 import time
 import tracemalloc
 from pathlib import Path
@@ -139,12 +140,17 @@ DIALECTS = {
             {%- set thought = content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}
             {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
         {%- endif %}
-        {{- '<|im_start|>assistant\\n' + (('<think>\\n' + thought + '\\n</think>\\n\\n') if loop.last else '') + content }}
+        {%- set thought = ('<think>\\n' + thought + '\\n</think>\\n\\n') if loop.last else '' %}
+        {{- '<|im_start|>assistant\\n' + thought + content }}
         {%- if message.tool_calls %}
             {%- for call in message.tool_calls %}
                 {%- if call.function %}{%- set call = call.function %}{%- endif %}
                 {{- '<tool_call>{"name": "' ~ call.name ~ '", "arguments": ' }}
-                {%- if call.arguments is string %}{{- call.arguments }}{%- else %}{{- call.arguments|tojson }}{%- endif %}
+                {%- if call.arguments is string %}
+                    {{- call.arguments }}
+                {%- else %}
+                    {{- call.arguments|tojson }}
+                {%- endif %}
                 {{- '}</tool_call>' }}
             {%- endfor %}
         {%- endif %}
@@ -232,14 +238,17 @@ def test_random_templates_are_byte_equal_to_jinja(seed: int) -> None:
     assert texts > 15
 
 
+_SLICED = re.compile(r"\)\[[-\d]*:")
+
+
 def _lenient(source: str) -> bool:
     """Whether the template hashes a list, where Jinja fails and Bittern says `not in`."""
     return " in " in source or "is in(" in source or "is not in(" in source
 
 
 def _late(source: str) -> bool:
-    """Whether a filter is lazy in Jinja and may never run there."""
-    return any(f"|{name}" in source for name in ("unique", "select", "reject", "map"))
+    """Whether Jinja may be more lenient: lazy filters never run there, slices of constants are folded to nothing."""
+    return any(f"|{name}" in source for name in ("unique", "select", "reject", "map")) or bool(_SLICED.search(source))
 
 
 def test_a_planted_fault_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,6 +269,12 @@ def test_the_clock_is_granted_or_not_there() -> None:
     assert "05 Mar 2025" in render(DIALECTS["dates"], now=datetime.datetime(2025, 3, 5))
     error = refusal("{{ strftime_now('%1000000d') }}", now=datetime.datetime(2025, 3, 5))
     assert error.code == "F407" and "time format" in error.what
+
+
+def test_a_method_hides_the_item_of_its_name() -> None:
+    source = "{{ x.items is callable }} {{ x['items'] }} {{ x.keys() | list }} {{ x.other }}"
+    given = {"x": {"items": 1, "other": 2}}
+    assert render(source, **given) == expected(source, given) == "True 1 ['items', 'other'] 2"
 
 
 def test_generation_marks_are_passed_over() -> None:
@@ -293,7 +308,14 @@ def test_a_long_conversation_has_a_budget_to_match() -> None:
 
 
 def _doubled(start: str, step: str, last: str) -> str:
-    return f"{{% set ns = namespace(x={start}) %}}{{% for i in range(5000) %}}{{% set ns.x = {step} %}}{{% endfor %}}{last}"
+    loop = "{% for i in range(5000) %}{% set ns.x = STEP %}{% endfor %}".replace("STEP", step)
+    return f"{{% set ns = namespace(x={start}) %}}{loop}{last}"
+
+
+_MUTUAL = (
+    "{% macro f() %}{{ caller() }}{% endmacro %}"
+    "{% macro g() %}{% call f() %}{{ g() }}{% endcall %}{% endmacro %}{{ g() }}"
+)
 
 
 HOSTILE = [
@@ -365,10 +387,7 @@ HOSTILE = [
     ("F406", "{{ ([[1] * 1000] * 1000) == ([[1] * 1000] * 1000) }}"),
     ("F406", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"),
     ("F406", "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(30) }}"),
-    (
-        "F406",
-        "{% macro f() %}{{ caller() }}{% endmacro %}{% macro g() %}{% call f() %}{{ g() }}{% endcall %}{% endmacro %}{{ g() }}",
-    ),
+    ("F406", _MUTUAL),
     ("F406", "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}"),
     ("F406", "{% set x %}{% for i in range(40000) %}" + "a" * 60 + "{% endfor %}{% endset %}"),
     ("F406", _doubled("'a'", "ns.x ~ ns.x", "")),
@@ -385,7 +404,7 @@ HOSTILE = [
     ("F407", _doubled("(1,)", "(ns.x,)", "{{ messages[0].get(ns.x) }}")),
     ("F407", _doubled("(1,)", "(ns.x,)", "{{ dict([(ns.x, 1)]) }}")),
     ("F407", _doubled("2", "ns.x * ns.x", "{{ ns.x }}")),
-    ("F407", "{{ 10 ** 10 ** 10 ** 10 }}"),
+    ("F407", "{{ 10 ** 5000 }}"),
     ("F407", "{{ 2 ** -100000 }}"),
     ("F407", "{{ '%1000000000d' % 1 }}"),
     ("F407", "{{ '%1000000000d' is even }}"),

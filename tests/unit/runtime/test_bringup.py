@@ -91,7 +91,7 @@ def test_every_format(element: str, tmp_path: Path) -> None:
     report = bring_up(path, tokens=[1, 2, 3, 4], count=4, cache="f32")
     vm = report.chips[1]
     assert vm.forced is not None and vm.forced >= 3, report.as_text()
-    assert all(miss.margin < 0.2 for miss in vm.misses)
+    assert all(miss.logit_diff < 0.2 for miss in vm.misses)
 
 
 @pytest.mark.req("L01", "L03")
@@ -213,7 +213,8 @@ def test_mismatch_tells_a_tie_from_a_bug() -> None:
     tie = np.array([1.0, 2.95, 2.96, 0.0], np.float32)
     found = _mismatch(4, tie, reference)
     assert isinstance(found, Mismatch)
-    assert (found.at, found.rank) == (4, 2) and abs(found.margin - 0.1) < 1e-6 and found.logit_diff < 0.1
+    assert (found.at, found.rank) == (4, 2) and abs(found.margin - 0.1) < 1e-6
+    assert found.logit_diff == found.margin and found.error < 0.1
     bug = np.array([1.0, -3.0, 0.0, 9.0], np.float32)
     found = _mismatch(4, bug, reference)
-    assert found.rank == 4 and found.margin == 3.0 and found.logit_diff == 9.0
+    assert found.rank == 4 and found.logit_diff == 3.0 and found.error == 9.0

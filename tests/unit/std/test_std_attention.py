@@ -177,13 +177,13 @@ def test_ideal_attention_is_the_softmax_of_the_reals(run: Any, window: int) -> N
 
 
 FAULTS = [
-    ("p <= pos and", "p < pos + 2 and", 0),
-    ("pos - p < window", "pos - p <= window", 7),
+    ("p <= view.pos and", "p < view.pos + 2 and", 0),
+    ("view.pos - p < view.window", "view.pos - p <= view.window", 7),
     ("select(seen, lane, 0.0)", "lane", 0),
     ("row * (1.0 / total)", "row / total", 0),
     (
-        "permute(f32(k[l, seq, positions(chunk)]), [1, 0, 2])",
-        "permute(f32(k[l, seq, positions(chunk) + 1]), [1, 0, 2])",
+        "let keys = permute(f32(k[view.l, view.seq, positions(chunk)",
+        "let keys = permute(f32(k[view.l, 0, positions(chunk)",
         0,
     ),
 ]

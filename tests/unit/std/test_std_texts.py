@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from conftest import STD
 
+import bittern
 from bittern.lang.check import check_module
 from bittern.lang.library import Library
 from bittern.lang.parser import parse
@@ -12,6 +12,7 @@ from bittern.lang.render import as_text
 from bittern.lang.source import Source
 from bittern.lang.syntax import ConstDecl, FunctionDecl, StructDecl
 
+STD = Path(bittern.__file__).parent / "std"
 FILES = sorted(STD.rglob("*.btn"))
 MODULES = sorted({path.relative_to(STD).parts[0].removesuffix(".btn") for path in FILES})
 

@@ -1,0 +1,80 @@
+"""Constants by their bytes: `stored` holds them in the text, `blob` names them by their SHA-256.
+
+`stored[f32](0x0000803f, [1])`: the bytes from first to last, two hexadecimal digits each. `blob[q4_1](0x..., [m, n])`:
+the SHA-256 of the bytes, which the library must have at hand (`Library.blobs`, filled from a checkpoint or a `.keg`).
+A program that was printed from a graph has them where no literal has the value: arrays of floats, NaN, weights.
+"""
+
+from collections.abc import Mapping
+from math import prod
+
+import numpy as np
+
+from bittern.base.errors import code
+from bittern.graph.node import Blob, blob, const_blob
+from bittern.lang import syntax
+from bittern.lang.builtins import BUILTINS, arguments, bracket, dims_of
+from bittern.lang.context import Context
+from bittern.lang.generics import element_of
+from bittern.lang.values import Value
+from bittern.types.arrays import is_valid
+from bittern.types.elements import Element
+from bittern.types.values import Tensor, storage_shape
+
+STORED_BYTES = code("E330", "the bytes of a constant do not fit its type")
+BLOB_MISSING = code("E331", "the bytes of a constant are not at hand")
+
+
+def _stored(ctx: Context, e: syntax.Call, brackets: tuple[syntax.Expr, ...], expected: Element | None) -> Value:
+    """`stored[e](0x..., shape)`: a constant from its bytes."""
+    type_, data = _parts(ctx, e, brackets)
+    _expect_size(ctx, e, type_, len(data))
+    if type_.element.bits < 8 and not is_valid(np.frombuffer(data, type_.element.storage), type_.element):
+        ctx.reject(STORED_BYTES, e.span, f"a byte is not a value of {type_.element}")
+    return Value(type_, (const_blob(blob(data), type_),), "fresh")
+
+
+def _blob(ctx: Context, e: syntax.Call, brackets: tuple[syntax.Expr, ...], expected: Element | None) -> Value:
+    """`blob[e](0x..., shape)`: a constant whose bytes the library has under this SHA-256."""
+    type_, digest = _parts(ctx, e, brackets)
+    known: Mapping[bytes, Blob] = getattr(ctx.library, "blobs", {})
+    found = known.get(digest)
+    if found is None:
+        message = f"no bytes with the SHA-256 {digest.hex()[:16]}... are at hand"
+        ctx.reject(BLOB_MISSING, e.span, message, hint="load the checkpoint or `.keg` that has them")
+    _expect_size(ctx, e, type_, found.size)
+    return Value(type_, (const_blob(found, type_),), "fresh")
+
+
+def _parts(ctx: Context, e: syntax.Call, brackets: tuple[syntax.Expr, ...]) -> tuple[Tensor, bytes]:
+    """Return the type that a call states, and its hexadecimal number as bytes."""
+    element = element_of(ctx, bracket(ctx, e, brackets, "an element type"))
+    given = arguments(ctx, e, "bytes", "shape")
+    shape, digits = dims_of(ctx, given["shape"]), given["bytes"]
+    text = digits.text if isinstance(digits, syntax.Number) else ""
+    if not text.startswith("0x") or "p" in text or len(text) % 2 or any(size.constant is None for size in shape):
+        ctx.reject(
+            STORED_BYTES,
+            e.span,
+            "a stored constant has bytes and sizes that are known numbers",
+            expected="two hexadecimal digits for each byte, such as `stored[f32](0x0000803f, [1])`",
+        )
+    if element.is_format and (not shape or (shape[-1].constant or 0) % element.columns):
+        ctx.reject(STORED_BYTES, e.span, f"a row of {element} has whole blocks of {element.columns} values")
+    return Tensor(element, shape), bytes.fromhex(text[2:])
+
+
+def _expect_size(ctx: Context, e: syntax.Call, type_: Tensor, found: int) -> None:
+    size = prod(storage_shape(type_)) * np.dtype(type_.element.storage).itemsize
+    if found != size:
+        ctx.reject(
+            STORED_BYTES,
+            e.span,
+            "the bytes do not fit the type",
+            found=f"{found} bytes",
+            expected=f"{size} bytes for {ctx.text(type_)}",
+        )
+
+
+BUILTINS["stored"] = _stored
+BUILTINS["blob"] = _blob
