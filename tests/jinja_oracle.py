@@ -68,7 +68,18 @@ NAMES: dict[str, Any] = {
 }
 
 _ATOMS = [
-    *("messages", "tools", "add_generation_prompt", "bos_token", "eos_token", "undef", "loop is defined", *"nzsetld", "fl", "nn"),
+    *(
+        "messages",
+        "tools",
+        "add_generation_prompt",
+        "bos_token",
+        "eos_token",
+        "undef",
+        "loop is defined",
+        *"nzsetld",
+        "fl",
+        "nn",
+    ),
     *("ls", "'a'", "'role'", "' x '", "'items'", "0", "1", "-1", "7", "1.5", "true", "false", "none", "[]", "{}"),
     *("messages[0]", "messages[0]['content']", "messages[1].content", "messages[2]['tool_calls'][0].function"),
     *("tools[0].function.parameters.properties['items']", "[1,'a']", "('p',2)", "{'a':1,'k':l}"),

@@ -97,7 +97,12 @@ def llama(
 
 
 def gemma3(
-    element: str = "q4_1", shape: Shape = Shape(layers=7), *, seed: int = 2, window: int = 4, keys: Mapping[str, object] | None = None
+    element: str = "q4_1",
+    shape: Shape = Shape(layers=7),
+    *,
+    seed: int = 2,
+    window: int = 4,
+    keys: Mapping[str, object] | None = None,
 ) -> bytes:
     """Return a Gemma 3 checkpoint: the sixth layer is global, the others see `window` positions."""
     rng = np.random.default_rng(seed)

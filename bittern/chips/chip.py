@@ -1,8 +1,8 @@
 """The chip interface: what lowers a model's program, runs it here, or refuses it by name.
 
 A chip is a folder `chips/NAME/` whose file `chip.py` has one public object `CHIP`. `load` prepares a bound model once;
-`start` gives a session with caches of its own. A session runs `forward` on tokens at places and `logits` on hidden rows:
-decode steps, prefill chunks, batches and verification are calls of the one function.
+`start` gives a session with caches of its own. A session runs `forward` on tokens at places and `logits` on hidden
+rows: decode steps, prefill chunks, batches and verification are calls of the one function.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,11 @@ class Loaded(Protocol):
 
 
 class Chip(Protocol):
-    """One chip. tier: feature level or precision. mode: `hardware`, `emulated` or `model`. is_strict: same bits as all."""
+    """One chip.
+
+    tier: feature level or precision. mode: `hardware`, `emulated` or `model`. is_strict: gives the bits that all strict
+    chips give.
+    """
 
     name: str
     tier: str

@@ -117,7 +117,7 @@ class _Source:
             more = f" and {len(spare) - 1} more" if len(spare) > 1 else ""
             raise BitternError(
                 SPARE_TENSOR,
-                f"The tensor `{spare[0]}`, {first.element}{list(first.shape)}{more}, is used by no field of the program.",
+                f"The tensor `{spare[0]}`, {first.element}{list(first.shape)}{more}, is used by no field.",
                 "The checkpoint holds something that this family does not compute, so it is not run.",
             )
 

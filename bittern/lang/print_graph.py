@@ -19,11 +19,11 @@ from bittern.lang.frame import is_closed
 from bittern.lang.lexer import KEYWORDS
 from bittern.lang.library import reserved
 from bittern.lang.parser import parse
-from bittern.lang.print_terms import array_text, dim_text, scalar_text, type_text
+from bittern.lang.print_terms import array_text, dim_text, multiplied, scalar_text, symbols_of, type_text
 from bittern.lang.print_text import Texts
 from bittern.lang.source import Source
 from bittern.types.dims import Dim
-from bittern.types.values import Token, Tuple, Type
+from bittern.types.values import Tensor, Token, Tuple, Type
 
 UNPRINTABLE = code("E120", "a graph has a form that no source text gives")
 
@@ -43,7 +43,7 @@ def print_functions(roots: Mapping[str, Function]) -> str:
         program.declare(roots[label], name)
     if any(f"{_SIZE_OF}[" in part for part in program.parts):
         program.parts.insert(0, f"/// A dimension as a value.\ninline fn {_SIZE_OF}[n]() -> u32 {{ n }}")
-    file, problems = parse(Source("printed.btn", "\n\n".join(program.parts) + "\n"))
+    file, problems = parse(Source("printed.btn", "\n\n".join([*program.constant_parts, *program.parts]) + "\n"))
     assert not problems, problems[0]
     return format_file(file)
 
@@ -62,6 +62,7 @@ class _Program:
     """Declarations so far. taken: their names. inside: names in them. names: of functions, by id; others likewise."""
 
     parts: list[str] = field(default_factory=list)
+    constant_parts: list[str] = field(default_factory=list)
     inside: set[str] = field(default_factory=set)
     taken: set[str] = field(default_factory=lambda: {*KEYWORDS, *reserved(), *_OWN_WORDS, "_"})
     names: dict[bytes, str] = field(default_factory=dict)
@@ -95,7 +96,8 @@ class _Program:
         if name not in self.declared:
             self.declared.add(name)
             writer = Writer(self, function.dims, function.labels.dims, function.facts)
-            self.parts.append(writer.declaration(function, name))
+            doc = "".join(f"/// {line}\n" for line in [function.labels.name] if line.isprintable() and line)
+            self.parts.append(doc + writer.declaration(function, name))
 
     def constant(self, node: Node, label: str) -> str:
         """Return the name of a constant that is not written where it is used."""
@@ -104,13 +106,11 @@ class _Program:
             data = node["data"]
             assert isinstance(data, Blob)
             name = self.constants[node.id] = self.fresh(label or f"c_{data.digest.hex()[:8]}")
-            self.parts.insert(0, f"const {name}: {type_text(node.type, ())} = {_constant_text(node, data)}")
+            self.constant_parts.append(f"const {name}: {type_text(node.type, ())} = {_constant_text(node, data)}")
         return name
 
 
 def _constant_text(node: Node, data: Blob) -> str:
-    from bittern.types.values import Tensor
-
     assert isinstance(node.type, Tensor)
     shape = "[" + ", ".join(dim_text(size, ()) for size in node.type.shape) + "]"
     if data.size > INLINE_BYTES:
@@ -123,10 +123,18 @@ class NeedsLet(Exception):  # noqa: N818 (a signal between writers, not an error
 
 
 class Writer:
-    """Writes one function. dims: names of its dimension parameters. local: its other names."""
+    """Writes one function. dims: names of its dimension parameters. local: all its names. used: dims it declares."""
 
-    def __init__(self, program: _Program, dims: int, names: Sequence[str], facts: tuple[tuple[Dim, Dim], ...]) -> None:
+    def __init__(
+        self,
+        program: _Program,
+        dims: int,
+        names: Sequence[str],
+        facts: tuple[tuple[Dim, Dim], ...],
+        used: set[int] | None = None,
+    ) -> None:
         self.program, self.facts = program, facts
+        self.used = set(range(dims)) if used is None else used
         self.local: set[str] = set()
         given = [names[i] if i < len(names) else f"n{i}" for i in range(dims)]
         self.dims = tuple(program.fresh(name, self.local) for name in given)
@@ -142,7 +150,8 @@ class Writer:
         owned = [n for n, p in zip(names, held, strict=True) if p.mode == "own"]
         types = [t for t in _leaf_types(function.result.type) if not isinstance(t, Token)]
         result = self.type(types[0]) if len(types) == 1 else "(" + ", ".join(map(self.type, types)) + ")"
-        head = f"{'inline ' if is_inline else ''}fn {name}" + (f"[{', '.join(self.dims)}]" if self.dims else "")
+        declared = [dim for place, dim in enumerate(self.dims) if place in self.used]
+        head = f"{'inline ' if is_inline else ''}fn {name}" + (f"[{', '.join(declared)}]" if declared else "")
         head += f"({', '.join(parameters)}) -> {result}"
         if function.effects:
             head += " ! " + ", ".join(function.effects)
@@ -167,31 +176,44 @@ class Writer:
         """Return a dimension's text."""
         if any(s >= len(self.dims) for s in value.symbols()):
             raise _refuse("a dimension parameter does not exist")
-        return dim_text(value, self.dims)
+        return dim_text(self.plain(value), self.dims)
+
+    def plain(self, value: Dim) -> Dim:
+        """Return a dimension with `c * (n / c)` as `n` again where a fact says so; reading it back undoes this."""
+        for top, bottom in self.facts:
+            if bottom.constant is not None and top.symbols() and len(top.terms) == 1:
+                value = multiplied(value, top, bottom.constant)
+        return value
 
     def type(self, type_: Type) -> str:
         """Return a tensor type's text."""
         if isinstance(type_, Tuple | Token):
             raise _refuse("a tuple or token stands where the language has a tensor")
-        for size in type_.shape:
-            self.dim(size)
-        return type_text(type_, self.dims)
+        shape = tuple(self.plain(size) for size in type_.shape)
+        if any(s >= len(self.dims) for size in shape for s in size.symbols()):
+            raise _refuse("a dimension parameter does not exist")
+        return type_text(Tensor(type_.element, shape, type_.space), self.dims)
 
     def helper(self, body: Function, wanted: str) -> str:
-        """Return the start of a call of a body as an `inline` function: its name with the dimensions."""
-        key = (body.id, self.dims, self.facts)
+        """Return the start of a call of a body as an `inline` function: its name with the dimensions that it uses."""
+        used = symbols_of(body)
+        for top, bottom in self.facts:
+            used |= bottom.symbols() if top.symbols() & used else set()
+        facts = tuple(fact for fact in self.facts if (fact[0].symbols() | fact[1].symbols()) <= used)
+        key = (body.id, self.dims, facts)
         if key not in self.program.helpers:
             name = self.program.helpers[key] = self.program.fresh(wanted)
-            inner = Writer(self.program, len(self.dims), self.dims, self.facts)
+            inner = Writer(self.program, len(self.dims), self.dims, facts, used)
             self.program.parts.append(inner.declaration(body, name, is_inline=True))
-        return self.program.helpers[key] + (f"[{', '.join(self.dims)}]" if self.dims else "")
+        given = [name for place, name in enumerate(self.dims) if place in used]
+        return self.program.helpers[key] + (f"[{', '.join(given)}]" if given else "")
 
 
 class Graph(Texts):
     """Writes one graph as a block: its `let` lines, then its result. names: of the parameters, by position."""
 
     def __init__(self, writer: Writer, names: Mapping[int, str], labels: Labels, *, may_let: bool = True) -> None:
-        super().__init__(writer.dims)
+        super().__init__(writer.dim)
         self.writer, self.names, self.labels, self.may_let = writer, names, labels, may_let
         self.lines: list[str] = []
 
@@ -208,9 +230,9 @@ class Graph(Texts):
             raise _refuse("a result is no tensor and no flat tuple of tensors")
         nodes = [n for n in walk(result) if not (is_tuple and n is result)]
         self.count(nodes, result.inputs if is_tuple else [result])
-        whole = self._all_items_of_one(result, leaves) if is_tuple else result
+        whole = self._all_items_of_one(result, leaves) if is_tuple else result if self.uses[result.id] == 1 else None
         for n in nodes:
-            self._write(n, is_last=n is whole and self.uses[n.id] == len(leaves))
+            self._write(n, is_last=n is whole)
         if is_tuple and whole is not None and whole.id in self.texts:
             return self.text(whole)
         texts = [self.text(x) for x in leaves]
@@ -222,6 +244,8 @@ class Graph(Texts):
         if owner is None or any(x.kind != "item" or x.inputs[0] is not owner for x in result.inputs):
             return None
         assert isinstance(owner.type, Tuple)
+        if any(self.uses[x.id] > 1 for x in result.inputs):
+            return None
         return owner if [x["index"] for x in result.inputs] == [*range(len(owner.type.items))] else None
 
     def _write(self, n: Node, *, is_last: bool) -> None:

@@ -1,13 +1,13 @@
 """Texts of what is smaller than an expression: dimensions, types, literals, attributes, and how each op is called."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from bittern.graph.node import Attribute, Blob, Node
-from bittern.types.dims import Atom, Dim
+from bittern.graph.node import Attribute, Blob, Function, Node, walk
+from bittern.types.dims import Atom, Dim, Ratio
 from bittern.types.elements import Element, Kind
-from bittern.types.values import Tensor, Type
+from bittern.types.values import Tensor, Tuple, Type
 
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "and": "&", "or": "|", "xor": "^",
@@ -73,14 +73,14 @@ def type_text(type_: Type, names: Sequence[str]) -> str:
     return type_.element.name + (f"[{sizes}]" if sizes else "") + (f" @{type_.space}" if type_.space else "")
 
 
-def attribute_text(value: Attribute, names: Sequence[str]) -> str:
-    """Return an attribute as an argument."""
+def attribute_text(value: Attribute, dim: Callable[[Dim], str]) -> str:
+    """Return an attribute as an argument. dim: writes a dimension."""
     if isinstance(value, Dim):
-        return dim_text(value, names)
+        return dim(value)
     if isinstance(value, Element):
         return value.name
     if isinstance(value, tuple):
-        return "[" + ", ".join(attribute_text(item, names) for item in value) + "]"
+        return "[" + ", ".join(attribute_text(item, dim) for item in value) + "]"
     assert isinstance(value, int | str), value
     return str(value)
 
@@ -96,13 +96,18 @@ def scalar_text(node: Node, *, suffix: bool) -> str | None:
     if element.name in ("f32", "f64"):
         if not np.isfinite(value):
             return None
-        text = str(value)
+        mantissa, exponent = np.frexp(value)
+        if abs(mantissa) == 0.5 and abs(exponent) > 20:
+            text = f"{'-' if value < 0 else ''}0x1p{exponent - 1}"
+        else:
+            text = str(value)
         return text + (element.name if suffix else "")
     if element.is_float:
         return None
     if element.kind in (Kind.BIT, Kind.SIGN):
         return f"{element.name}({int(value)})"
-    return f"{int(value)}" + (element.name if suffix else "")
+    text = f"0x{int(value):x}" if value >= 1 << 16 and element.kind is Kind.UNSIGNED else f"{int(value)}"
+    return text + (element.name if suffix else "")
 
 
 def array_text(node: Node) -> str | None:
@@ -118,3 +123,44 @@ def array_text(node: Node) -> str | None:
 def is_spread(node: Node) -> bool:
     """Whether the node is a scalar spread over an array, as an operator does by itself."""
     return node.kind == "broadcast" and isinstance(node.inputs[0].type, Tensor) and not node.inputs[0].type.shape
+
+
+def multiplied(value: Dim, top: Dim, divisor: int) -> Dim:
+    """Return a dimension with `divisor * (top / divisor)` put together as `top`. top: one symbol that it divides."""
+    atom: Atom = Ratio("/", top, Dim((((), divisor),)))
+    total = Dim(())
+    for monomial, factor in value.terms:
+        while atom in monomial and factor % divisor == 0:
+            place = monomial.index(atom)
+            monomial, factor = (*monomial[:place], *top.terms[0][0], *monomial[place + 1 :]), factor // divisor
+        product = Dim((((), factor),))
+        for part in monomial:
+            product = product * Dim((((part,), 1),))
+        total = total + product
+    return total
+
+
+def symbols_of(function: Function) -> set[int]:
+    """Return the dimension symbols that occur in a body, in the bodies inside it and in its parameters."""
+    found: set[int] = set()
+    work: list[Function] = [function]
+    while work:
+        current = work.pop()
+        for type_ in [*(p.type for p in current.params), *(n.type for n in walk(current.result))]:
+            found |= _symbols(type_)
+        for n in walk(current.result):
+            for _, value in n.attributes:
+                if isinstance(value, Function):
+                    work.extend([value] if n.kind != "call" else [])
+                else:
+                    found |= _symbols(value)
+    return found
+
+
+def _symbols(value: object) -> set[int]:
+    if isinstance(value, Dim):
+        return value.symbols()
+    if isinstance(value, Tensor):
+        return {s for size in value.shape for s in size.symbols()}
+    items = value.items if isinstance(value, Tuple) else value if isinstance(value, tuple) else ()
+    return {s for item in items for s in _symbols(item)}

@@ -1,6 +1,6 @@
 """Expressions of one graph: which nodes get a name, and the text of every primitive op."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from bittern.graph.node import Node
 from bittern.lang.print_terms import (
@@ -10,7 +10,6 @@ from bittern.lang.print_terms import (
     SHIFTS,
     SPREADING,
     attribute_text,
-    dim_text,
     is_spread,
     scalar_text,
 )
@@ -23,14 +22,14 @@ _COPIED = ("const", "size")  # written again wherever they are used
 
 
 class Texts:
-    """Texts of the nodes of one graph. dims: names of the dimension parameters.
+    """Texts of the nodes of one graph. dim: writes a dimension.
 
     texts: node id -> its text, and whether that needs no parentheses. uses: how often each is written. items: the item
     nodes by owner and index. forced: nodes that get a name whatever their use.
     """
 
-    def __init__(self, dims: Sequence[str]) -> None:
-        self.dims = dims
+    def __init__(self, dim: Callable[[Dim], str]) -> None:
+        self.dim = dim
         self.texts: dict[bytes, tuple[str, bool]] = {}
         self.uses: dict[bytes, int] = {}
         self.items: dict[tuple[bytes, int], Node] = {}
@@ -74,7 +73,7 @@ class Texts:
         if n.kind == "size":
             value = n["value"]
             assert isinstance(value, Dim)
-            text = dim_text(value, self.dims)
+            text = self.dim(value)
             return (text, " " not in text) if value.constant is None else (self.size_of(value), True)
         if n.kind in INFIX:
             x, y = self._pair(n)
@@ -83,14 +82,16 @@ class Texts:
         if n.kind in PREFIX:
             return PREFIX[n.kind] + self.atom(n.inputs[0]), False
         if n.kind == "convert":
-            return f"{attribute_text(n['to'], ())}({self.text(n.inputs[0])})", True
+            return f"{attribute_text(n['to'], self.dim)}({self.text(n.inputs[0])})", True
         if n.kind == "take":
             return self._take(n), True
+        if n.kind == "slice":
+            return self._slice(n), True
         if n.kind == "stack" and n["axis"] == 0:
             return "[" + ", ".join(map(self.text, n.inputs)) + "]", True
         if n.kind == "pad":
             x, value = map(self.text, n.inputs)
-            parts = [x, *(attribute_text(n[name], self.dims) for name in ("before", "after")), value]
+            parts = [x, *(attribute_text(n[name], self.dim) for name in ("before", "after")), value]
             return f"pad({', '.join(parts)}{_labelled(n, {'axis': 0})})", True
         return self._called(n), True
 
@@ -99,8 +100,8 @@ class Texts:
         bracketed, after, labelled = CALLS.get(n.kind, ("", (), {}))
         inputs = [x for x in n.inputs if not isinstance(x.type, Token)]
         spread = self._spread(n) if n.kind in SPREADING else [self.text(x) for x in inputs]
-        parts = [*spread, *(attribute_text(n[name], self.dims) for name in after)]
-        bracket = attribute_text(n[bracketed], self.dims) if bracketed and not _is_default_dot(n) else ""
+        parts = [*spread, *(attribute_text(n[name], self.dim) for name in after)]
+        bracket = attribute_text(n[bracketed], self.dim) if bracketed and not _is_default_dot(n) else ""
         return n.kind + (f"[{bracket}]" if bracket else "") + f"({', '.join(parts)}{_labelled(n, labelled)})"
 
     def _take(self, n: Node) -> str:
@@ -111,6 +112,13 @@ class Texts:
         if name.isidentifier():
             return f"{name}[{', '.join(texts)}]"
         return f"take({name}, {', '.join(texts)})"
+
+    def _slice(self, n: Node) -> str:
+        name, _ = self.texts[n.inputs[0].id]
+        if n["axis"] != 0 or n["stride"] != 1 or not name.isidentifier():
+            return self._called(n)
+        low, high = (attribute_text(n[bound], self.dim) for bound in ("low", "high"))
+        return f"{name}[{low}..{high}]"
 
     def _pair(self, n: Node) -> tuple[str, str]:
         """Return both operands of an operator; a spread scalar stands for itself, a literal takes the other's type."""
@@ -166,11 +174,9 @@ def _is_default_dot(n: Node) -> bool:
     return element is not None and n["to"] == (element if element.is_float else I32)
 
 
-def _labelled(n: Node, labelled: object) -> str:
-    assert isinstance(labelled, dict)
-    return "".join(
-        f", {name}: {attribute_text(n[name], ())}" for name, default in labelled.items() if n[name] != default
-    )
+def _labelled(n: Node, labelled: Mapping[str, int]) -> str:
+    given = {name: n[name] for name, default in labelled.items() if n[name] != default}
+    return "".join(f", {name}: {value!s}" for name, value in given.items())
 
 
 def _named_inputs(n: Node) -> list[Node]:

@@ -1,8 +1,8 @@
 """What a model family says about a checkpoint: which numbers and tensors become which fields of its program.
 
-A family is one program (`NAME.btn`) and one binding file (`NAME.py`) with a function `bind(facts) -> Binding`. Facts are
-read through `Facts`, which remembers what was read: metadata of the architecture that a family neither reads nor lists
-as free of meaning may change the mathematics, so the checkpoint is refused by that name.
+A family is one program (`NAME.btn`) and one binding file (`NAME.py`) with a function `bind(facts) -> Binding`. Facts
+are read through `Facts`, which remembers what was read: metadata of the architecture that a family neither reads nor
+lists as free of meaning may change the mathematics, so the checkpoint is refused by that name.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from importlib.util import module_from_spec, spec_from_file_location
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from bittern.base.errors import BitternError, code, nearest
 from bittern.types.elements import Element
@@ -73,7 +73,7 @@ class Facts:
             self._refuse(key, value, f"a multiple of {multiple_of}")
         if divides % value:
             self._refuse(key, value, f"a divisor of {divides}")
-        return value
+        return int(value)
 
     def real(self, key: str, default: float | None = None, low: float = 0.0) -> float:
         """Return a finite real number above `low`. Raises M102, M103."""
@@ -87,7 +87,7 @@ class Facts:
         value = self._get(key, default)
         if not isinstance(value, str):
             self._refuse(key, value, "a string")
-        return value
+        return str(value)
 
     def must_be(self, key: str, allowed: object) -> None:
         """Refuse the checkpoint if a key is there and has another value than the one the program computes with."""
@@ -107,7 +107,7 @@ class Facts:
             names = ", ".join(f"`{name}`" for name in unread)
             raise BitternError(
                 UNREAD_FACT,
-                f"The metadata {names} may change what the model computes, and the family `{self.prefix}` does not read it.",
+                f"The metadata {names} may change what is computed, and the family `{self.prefix}` does not read it.",
                 "Use a checkpoint without it, or teach the family's binding file what it means.",
             )
 
@@ -121,7 +121,7 @@ class Facts:
             )
         return value
 
-    def _refuse(self, key: str, value: object, allowed: str) -> None:
+    def _refuse(self, key: str, value: object, allowed: str) -> NoReturn:
         shown = repr(value)
         raise BitternError(
             BAD_FACT,
@@ -143,7 +143,9 @@ def names(folders: Sequence[Path] = ()) -> list[str]:
 
     folders: where else to look, before the families that ship with Bittern.
     """
-    found = {path.stem for folder in _all(folders) for path in folder.glob("*.btn") if path.with_suffix(".py").is_file()}
+    found = {
+        path.stem for folder in _all(folders) for path in folder.glob("*.btn") if path.with_suffix(".py").is_file()
+    }
     return sorted(found)
 
 
@@ -153,7 +155,9 @@ def family(architecture: str, folders: Sequence[Path] = ()) -> Family:
     if architecture not in known:
         what = f"There is no family for the architecture `{architecture}`."
         raise BitternError(UNKNOWN_FAMILY, what, nearest(architecture, known))
-    home = next(f for f in _all(folders) if (f / f"{architecture}.btn").is_file() and (f / f"{architecture}.py").is_file())
+    home = next(
+        f for f in _all(folders) if (f / f"{architecture}.btn").is_file() and (f / f"{architecture}.py").is_file()
+    )
     spec = spec_from_file_location(f"bittern.models.{architecture}", home / f"{architecture}.py")
     assert spec is not None and spec.loader is not None, home
     module = module_from_spec(spec)

@@ -60,7 +60,9 @@ def external_blobs(checkpoint: Checkpoint, functions: Any) -> dict[bytes, Extern
     for blob in _blobs(functions):
         info = places.get(blob.digest)
         if info is not None and blob.size >= 4096:
-            found[blob.digest] = ExternalBlob(checkpoint.path.name, bytes.fromhex(checkpoint.sha256), info.offset, info.size)
+            found[blob.digest] = ExternalBlob(
+                checkpoint.path.name, bytes.fromhex(checkpoint.sha256), info.offset, info.size
+            )
     return found
 
 

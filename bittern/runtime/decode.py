@@ -18,7 +18,9 @@ CHUNK = 512  # tokens of a prompt that run as one call
 def check_room(prompt: Sequence[int], count: int, context: int, vocab: int) -> None:
     """Refuse a prompt that is empty, holds ids outside the vocabulary or does not fit. Raises R102, R103, R104."""
     if not prompt:
-        raise BitternError(NO_TOKENS, "The prompt is empty.", "Give a prompt or token ids: the first logits follow a token.")
+        raise BitternError(
+            NO_TOKENS, "The prompt is empty.", "Give a prompt or token ids: the first logits follow a token."
+        )
     wrong = [token for token in prompt if not 0 <= token < vocab]
     if wrong:
         raise BitternError(

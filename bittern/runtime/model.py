@@ -68,13 +68,13 @@ class Model:
         """Return a user's message in the model's chat template, with the start of the answer. Raises R105, F4xx."""
         source = self.bound.checkpoint.metadata.get("tokenizer.chat_template")
         if not isinstance(source, str):
-            raise BitternError(NO_TEMPLATE, "The model has no chat template.", "Give the prompt as the model expects it.")
+            raise BitternError(
+                NO_TEMPLATE, "The model has no chat template.", "Give the prompt as the model expects it."
+            )
         tokenizer = need_tokenizer(self.tokenizer)
         marks = [tokenizer.text(i) if i is not None else "" for i in (tokenizer.bos, tokenizer.eos)]
         messages = [{"role": "user", "content": message}]
-        return ChatTemplate(source).render(
-            messages, add_generation_prompt=True, bos_token=marks[0], eos_token=marks[1]
-        )
+        return ChatTemplate(source).render(messages, add_generation_prompt=True, bos_token=marks[0], eos_token=marks[1])
 
     def logits(self, tokens: Sequence[int] | npt.NDArray[Any]) -> Reals:
         """Return the logits after each of the tokens, from a fresh start. tokens: [t] -> [t, vocab]. Raises R102 to R104."""

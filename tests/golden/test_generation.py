@@ -80,7 +80,9 @@ def test_gemma3_reference(prompt: str, gemma3: Path, goldens: dict[str, Any]) ->
     golden = goldens[GEMMA3_F32]["prompts"][prompt]
     report = bring_up(gemma3, prompt=golden["text"], count=16, chips=("vm",))
     assert report.tokens_prompt == golden["prompt_ids"]
-    first = next((i for i, (a, b) in enumerate(zip(report.reference["tokens"], golden["ids"], strict=False)) if a != b), None)
+    first = next(
+        (i for i, (a, b) in enumerate(zip(report.reference["tokens"], golden["ids"], strict=False)) if a != b), None
+    )
     assert first is None or golden["margin"][first] < 0.05, (first, golden["margin"][first])
     forced = _vm(report).forced
     assert forced is not None and forced >= 14

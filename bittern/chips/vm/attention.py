@@ -12,8 +12,10 @@ from typing import Protocol
 import numpy as np
 
 from bittern.chips.vm.activations import exp_in_place
+from bittern.chips.vm.halves import as_float
 from bittern.chips.vm.ordered import PIECE, add_onto, add_rows, scratch
 from bittern.chips.vm.quantise import quantise_rows
+from bittern.chips.vm.workers import share
 from bittern.graph.program import CallSite
 from bittern.ops.table import Array
 
@@ -41,8 +43,8 @@ class FloatWindow:
     """Keys [h, g, p] and values [p, g, h] as f32."""
 
     def __init__(self, k: Array, v: Array) -> None:
-        self._keys = np.ascontiguousarray(k.transpose(2, 1, 0)).astype(np.float32)
-        self._values = v.astype(np.float32)
+        self._keys = as_float(k.transpose(2, 1, 0))
+        self._values = as_float(v)
 
     def query(self, q: Array) -> Array:
         """q: [g, r, h] -> [h, g, r, 1]."""
@@ -131,8 +133,11 @@ def _prepared(site: CallSite, n: _Sizes) -> "Callable[..., Array] | None":
             rows = [part[layer, sequence] for part in (k, v, kd, vd)]
             parts = [_positions(row, first, last) for row in rows]
             held: Window = QuantisedWindow(*parts) if k.dtype == np.int8 else FloatWindow(*parts[:2])
-            for i in tokens:
+
+            def one(i: int, held: Window = held, first: int = first) -> None:
                 _attend(held, queries[i], seen[i][0] - first, seen[i][1] - first, first, y[i])
+
+            share(one, [(i,) for i in tokens], sum(seen[i][1] - seen[i][0] for i in tokens) * n.g * n.r * n.h)
         return y.reshape(q.shape)
 
     return run

@@ -1,4 +1,4 @@
-"""The chip `vm`: strict numerics in numpy, on every machine that has Python; the bits that all native chips must give."""
+"""The chip `vm`: strict numerics in numpy, wherever Python runs; the bits that all native chips must give."""
 
 from bittern.chips.evaluated import EvaluatedModel
 from bittern.chips.vm.kernels import kernels

@@ -7,6 +7,7 @@ calling thread, because waking another one costs more than it saves.
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from functools import cache
 from typing import Any
 
@@ -28,7 +29,7 @@ def share(work: Callable[..., None], pieces: Sequence[Piece], size: int) -> None
         for piece in waiting:
             work(*piece)
 
-    others = [_pool().submit(take) for _ in range(hands - 1)]
+    others = [_pool().submit(copy_context().run, take) for _ in range(hands - 1)]  # with numpy's error state
     try:
         take()
     finally:

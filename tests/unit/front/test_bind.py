@@ -65,7 +65,9 @@ def test_impossible_fact(key: str, value: object, tmp_path: Path) -> None:
     assert "Expected" in error.remedy
 
 
-@pytest.mark.parametrize("key", ["logit_scale", "attention.scale", "rope.scaling.attn_factor", "attn_logit_softcapping"])
+@pytest.mark.parametrize(
+    "key", ["logit_scale", "attention.scale", "rope.scaling.attn_factor", "attn_logit_softcapping"]
+)
 def test_fact_that_nobody_reads(key: str, tmp_path: Path) -> None:
     error = _refusal(tmp_path, tiny_models.llama(keys={f"llama.{key}": 2.0}))
     assert error.code == "M104" and f"`llama.{key}`" in error.what

@@ -69,7 +69,9 @@ def test_batch_of_sequences(tmp_path: Path) -> None:
     alone = []
     for text in texts:
         session = loaded.start(32)
-        hidden = session.forward(np.array(text, np.uint32), np.zeros(len(text), np.uint32), np.arange(len(text), dtype=np.uint32))
+        hidden = session.forward(
+            np.array(text, np.uint32), np.zeros(len(text), np.uint32), np.arange(len(text), dtype=np.uint32)
+        )
         alone.append(np.asarray(session.logits(hidden), "<f4"))
     places = [(s, p) for s, text in enumerate(texts) for p in range(len(text))]
     order = np.random.default_rng(3).permutation(len(places))
