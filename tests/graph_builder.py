@@ -1,6 +1,7 @@
 """Random well-typed functions, the same for the same seed: all kinds, nested bodies, callees, facts, labels."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 from bittern.graph.node import (
@@ -18,7 +19,10 @@ from bittern.graph.node import (
     node,
     param,
     repeat,
+    walk,
 )
+from bittern.graph.rewrite import replace_nodes
+from bittern.lang.frame import is_closed
 from bittern.types.dims import Dim, dim, symbol
 from bittern.types.elements import BIT, F32, I32, U32, Element
 from bittern.types.values import Tensor, Tuple, Type, tensor
@@ -26,6 +30,7 @@ from bittern.types.values import Tensor, Tuple, Type, tensor
 N, M = symbol(0), symbol(1)
 FACTS = ((N, dim(32)),)
 SHAPES: tuple[tuple[Dim, ...], ...] = ((), (N,), (N // 32, dim(32)), (dim(4),), (M,))
+PLAIN_SHAPES: tuple[tuple[Dim, ...], ...] = ((), (N * 32,), (N, dim(32)), (dim(4),), (M,))
 NUMBERS = (F32, I32, U32)
 
 
@@ -45,23 +50,61 @@ def random_function(seed: int | Random, size: int = 16, depth: int = 2, names: i
     return builder.function(result, 2, FACTS, ideal)
 
 
-def random_body(rng: Random, types: Sequence[Type], want: Sequence[Type], depth: int, names: int) -> Function:
+def random_program(seed: int | Random, size: int = 16, depth: int = 2, names: int = 1) -> Function:
+    """Return a function of a form that a program has: bodies take what they use, in order, and tuples are results."""
+    rng = seed if isinstance(seed, Random) else Random(seed)
+    types = [tensor(F32, N * 32), tensor(F32), *(_random_type(rng, PLAIN_SHAPES) for _ in range(rng.randrange(3)))]
+    builder = _Builder(rng, types, depth, names, is_program=True)
+    for _ in range(size):
+        builder.step()
+    last = builder.nodes[-rng.randrange(1, 4) :]
+    result = last[0] if len(last) == 1 else make_tuple(last)
+    made = builder.function(result, 2)
+    modes = [rng.choice(["", "&", "own"]) for _ in types]
+    return replace(made, params=tuple(Parameter(t, mode) for t, mode in zip(types, modes, strict=True)))
+
+
+def random_body(
+    rng: Random, types: Sequence[Type], want: Sequence[Type], depth: int, names: int, is_program: bool = False
+) -> Function:
     """Return a body with these parameters whose result is one value of each type wanted."""
-    builder = _Builder(rng, types, depth, names)
+    builder = _Builder(rng, types, depth, names, is_program)
     for _ in range(rng.randrange(1, 6)):
         builder.step()
     chosen = [builder.of(type_) for type_ in want]
     return builder.function(chosen[0] if len(chosen) == 1 else make_tuple(chosen), 2)
 
 
-def _random_type(rng: Random) -> Tensor:
-    return Tensor(rng.choice(NUMBERS), rng.choice(SHAPES))
+def as_program(bodies: list[Function], first: int, captures: list[Node]) -> tuple[list[Function], list[Node]]:
+    """Return bodies that take only the captures they use, in the order in which walks of their results meet them."""
+    order: dict[int, None] = {}
+    for body in bodies:
+        for n in walk(body.result):
+            if n.kind == "param" and n["index"] >= first:  # type: ignore[operator]
+                order.setdefault(n["index"])  # type: ignore[arg-type]
+    moved = {param(old, captures[old - first].type).id: param(first + new, captures[old - first].type)
+             for new, old in enumerate(order)}  # fmt: skip
+    kept = [captures[old - first] for old in order]
+    return [
+        replace(
+            body,
+            result=replace_nodes(body.result, moved),
+            params=(*body.params[:first], *(Parameter(c.type) for c in kept)),
+            labels=Labels(),
+        )
+        for body in bodies
+    ], kept
+
+
+def _random_type(rng: Random, shapes: Sequence[tuple[Dim, ...]] = SHAPES) -> Tensor:
+    return Tensor(rng.choice(NUMBERS), rng.choice(shapes))
 
 
 class _Builder:
     """Nodes so far, from which each step makes another one."""
 
-    def __init__(self, rng: Random, types: Sequence[Type], depth: int, names: int) -> None:
+    def __init__(self, rng: Random, types: Sequence[Type], depth: int, names: int, is_program: bool = False) -> None:
+        self.is_program, self.long = is_program, N * 32 if is_program else N
         self.rng, self.types, self.depth, self.names = rng, list(types), depth, names
         self.nodes: list[Node] = [param(i, t) for i, t in enumerate(types)]
         self.labels: list[bytes] = []
@@ -81,10 +124,15 @@ class _Builder:
     def step(self) -> None:
         """Add one random node."""
         actions = [self.binary, self.unary, self.compare, self.select, self.shape, self.leaf, self.group]
+        if self.is_program:
+            actions.remove(self.group)
         if self.depth:
             actions += [self.call, self.map, self.fold, self.loop, self.branch]
         made = self.rng.choice(actions)()
-        self.nodes.append(made)
+        if self.is_program and isinstance(made.type, Tuple):
+            self.nodes += [item(made, i) for i in range(len(made.type.items))]
+        else:
+            self.nodes.append(made)
         if self.rng.random() < 0.5:
             self.labels.append(made.id)
 
@@ -103,6 +151,23 @@ class _Builder:
         """Return a random tensor of one of these elements."""
         found = [x for x in self.nodes if isinstance(x.type, Tensor) and x.type.element in elements]
         return self.rng.choice(found) if found else self.of(tensor(elements[0]))
+
+    def capture(self) -> Node:
+        """Return a value for a body to take; a program's body names a closed value itself."""
+        found = self.some()
+        while self.is_program and is_closed(found):
+            found = self.rng.choice([n for n in self.nodes if n.kind == "param"])
+        return found
+
+    def bodies(self, first: int, captures: list[Node], *made: Function) -> tuple[list[Function], list[Node]]:
+        """Return bodies and captures as they are, or in a program's form."""
+        if not self.is_program:
+            return list(made), captures
+        if len({c.id for c in captures}) < len(captures):
+            body_of = {c.id: i for i, c in reversed(list(enumerate(captures)))}
+            same = {param(first + i, c.type).id: param(first + body_of[c.id], c.type) for i, c in enumerate(captures)}
+            made = tuple(replace(b, result=replace_nodes(b.result, same)) for b in made)
+        return as_program(list(made), first, captures)
 
     def binary(self) -> Node:
         x = self.some()
@@ -123,9 +188,9 @@ class _Builder:
         return node("select", [self.of(Tensor(BIT, x.type.shape)), x, self.of(x.type)], {}, x.type)
 
     def shape(self) -> Node:
-        x = self.of(tensor(self.rng.choice(NUMBERS), N))
+        x = self.of(tensor(self.rng.choice(NUMBERS), self.long))
         assert isinstance(x.type, Tensor)
-        blocked = Tensor(x.type.element, (N // 32, dim(32)))
+        blocked = Tensor(x.type.element, (self.long // 32, dim(32)))
         return node("reshape", [x], {"shape": blocked.shape}, blocked)
 
     def leaf(self) -> Node:
@@ -136,7 +201,7 @@ class _Builder:
             return const(self.rng.choice([0.0, -0.0, float("nan"), 1.5]), F32)
         if kind == 2:
             return node("size", [], {"value": N * self.rng.randrange(1, 5) + M}, tensor(U32))
-        return node("iota", [], {"count": N}, tensor(U32, N))
+        return node("iota", [], {"count": self.long}, tensor(U32, self.long))
 
     def group(self) -> Node:
         held = [x for x in self.nodes if x.kind not in ("tuple",) and isinstance(x.type, Tuple)]
@@ -147,7 +212,8 @@ class _Builder:
         return make_tuple([self.rng.choice(self.nodes) for _ in range(self.rng.randrange(2, 4))])
 
     def call(self) -> Node:
-        inner = random_function(self.rng, self.rng.randrange(2, 8), self.depth - 1, self.names)
+        make = random_program if self.is_program else random_function
+        inner = make(self.rng, self.rng.randrange(2, 8), self.depth - 1, self.names)
         sizes = (N * self.rng.randrange(1, 3), self.rng.choice([M, N, dim(8)]))
         arguments = []
         for parameter in inner.params:
@@ -157,27 +223,34 @@ class _Builder:
         return call(inner, arguments, sizes)
 
     def map(self) -> Node:
-        x, captured = self.of(tensor(self.rng.choice(NUMBERS), N)), self.some()
+        x, captured = self.of(tensor(self.rng.choice(NUMBERS), self.long)), self.capture()
         assert isinstance(x.type, Tensor)
         row = Tensor(x.type.element)
-        body = random_body(self.rng, [row, captured.type], [self.rng.choice([row, captured.type])], 0, self.names)
-        return map_over(body, N, [x], [captured])
+        body = self.body([row, captured.type], [self.rng.choice([row, captured.type])], 0)
+        (body,), captures = self.bodies(1, [captured], body)
+        return map_over(body, self.long, [x], captures)
 
     def fold(self) -> Node:
-        carries, captured = [self.some() for _ in range(self.rng.randrange(1, 3))], self.some()
+        carries, captured = [self.some() for _ in range(self.rng.randrange(1, 3))], self.capture()
         types = [tensor(U32), *(c.type for c in carries), captured.type]
-        body = random_body(self.rng, types, [c.type for c in carries], self.depth - 1, self.names)
-        return fold(body, self.of(tensor(U32)), self.of(tensor(U32)), carries, [captured])
+        body = self.body(types, [c.type for c in carries], self.depth - 1)
+        (body,), captures = self.bodies(1 + len(carries), [captured], body)
+        return fold(body, self.of(tensor(U32)), self.of(tensor(U32)), carries, captures)
 
     def loop(self) -> Node:
-        carry, captured = self.some(), self.some()
+        carry, captured = self.some(), self.capture()
         types = [carry.type, captured.type]
-        test = random_body(self.rng, types, [tensor(BIT)], 0, self.names)
-        body = random_body(self.rng, types, [carry.type], self.depth - 1, self.names)
-        return repeat(test, body, self.of(tensor(U32)), [carry], [captured])
+        test = self.body(types, [tensor(BIT)], 0)
+        body = self.body(types, [carry.type], self.depth - 1)
+        (test, body), captures = self.bodies(1, [captured], test, body)
+        return repeat(test, body, self.of(tensor(U32)), [carry], captures)
 
     def branch(self) -> Node:
-        captures = [self.some() for _ in range(self.rng.randrange(1, 3))]
+        captures = [self.capture() for _ in range(self.rng.randrange(1, 3))]
         types = [c.type for c in captures]
-        then, otherwise = (random_body(self.rng, types, types[:1], self.depth - 1, self.names) for _ in range(2))
+        then, otherwise = (self.body(types, types[:1], self.depth - 1) for _ in range(2))
+        (then, otherwise), captures = self.bodies(0, captures, then, otherwise)
         return choose(self.of(tensor(BIT)), then, otherwise, captures)
+
+    def body(self, types: Sequence[Type], want: Sequence[Type], depth: int) -> Function:
+        return random_body(self.rng, types, want, depth, self.names, self.is_program)

@@ -79,7 +79,8 @@ def emit_if(
     merged = [frozenset((builder.fresh(),)) | a | b for a, b in zip(*roots, strict=True)]
     action = batch.branch(bodies[0], bodies[1], _ranks(node, dims), lead)
     passed = [condition, *(value for value in captures if value.array is None)]
-    return builder.apply(action, passed, merged, several=True)
+    fold = condition.array is not None and len(passed) == 1
+    return builder.apply(action, passed, merged, fold=fold, several=True)
 
 
 def emit_for(

@@ -15,13 +15,13 @@ import numpy as np
 
 from bittern.graph import control
 from bittern.graph.batch import expand, in_parts, spread
-from bittern.graph.extent import mapped_leaves, part_of, part_of_result
+from bittern.graph.extent import mapped_leaves, part_of_result
 from bittern.graph.flow import UPDATES, Instruction, Summary, leaf_types, viewed
-from bittern.graph.node import Function, Node
+from bittern.graph.node import Function
 from bittern.graph.program import Action, CallSite, Program, Roots, Step, gatherer, reader
 from bittern.graph.world import CONSTANT, UNNUMBERED, Value, World, known_value, refuse_effects, resolved_leaves
 from bittern.ops.index import scatter_in_place, update_in_place
-from bittern.ops.table import Array, Op, Site, ops
+from bittern.ops.table import Array, Op, Site
 from bittern.types.dims import Dim
 
 IN_PLACE: Mapping[str, Callable[..., Array]] = {
@@ -154,7 +154,7 @@ class Builder:
 
     def _op(self, instruction: Instruction, dims: tuple[int, ...], lead: int, inputs: list[Value]) -> list[Value]:
         node = instruction.node
-        row = ops()[node.kind]
+        row = self.world.rows[node.kind]
         refuse_effects(node.kind, () if row.effect is None else (row.effect,))
         site = self.world.site(node, dims, lead)
         meaning = self._meaning(row)
@@ -187,7 +187,7 @@ class Builder:
         length, arrays = count.value(dims), mapped_leaves(node)
         for place in range(arrays, len(inputs)):
             inputs[place] = self._viewing(expand(lead), inputs[place], ("expand", lead))
-        size = self._part(node, dims, inputs[:arrays], inputs[arrays:])
+        size = self._part(instruction, dims, inputs[:arrays], inputs[arrays:])
         if size is not None and size < length:
             program = self.nested(body, dims, lead + 1, frozenset(), dict(enumerate(inputs[arrays:], arrays)))
             action = in_parts(program, arrays, lead, length, size)
@@ -198,14 +198,14 @@ class Builder:
         return [self._viewing(spread(lead, length), value, ("spread", lead, length)) for value in results]
 
     def _part(
-        self, node: Node, dims: tuple[int, ...], mapped: Sequence[Value], captured: Sequence[Value]
+        self, instruction: Instruction, dims: tuple[int, ...], mapped: Sequence[Value], captured: Sequence[Value]
     ) -> int | None:
         """Return how many elements of a map to run at a time, or None for all."""
         if _all_known(mapped):
-            return part_of_result(node, dims) if _all_known(captured) else None
+            return part_of_result(instruction.node, dims) if _all_known(captured) else None
         if any(value.array is not None for value in mapped):
             return None  # the body folds what it makes of known elements
-        return part_of(self.world.flow, self.world.kernels, node, dims)
+        return self.world.part(instruction.node, dims, instruction.symbols)
 
     def _viewing(self, action: Action, value: Value, key: tuple[object, ...]) -> Value:
         if value.array is not None:

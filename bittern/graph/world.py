@@ -13,10 +13,11 @@ from weakref import ref
 import numpy as np
 
 from bittern.base.errors import BitternError, code
+from bittern.graph.extent import part_of
 from bittern.graph.flow import Flow, leaf_types
 from bittern.graph.node import Blob, Node
 from bittern.graph.program import Copies, Kernel, Program, Roots, as_stored
-from bittern.ops.table import Array, Site
+from bittern.ops.table import Array, Site, ops
 from bittern.types.dims import Dim, dim
 from bittern.types.values import Tensor, Type, storage_shape
 
@@ -92,6 +93,7 @@ class World:
     def __init__(self, ideal: bool = False, kernels: Mapping[bytes, Kernel] | None = None) -> None:
         self.ideal = ideal
         self.kernels: Mapping[bytes, Kernel] = dict(kernels or {})
+        self.rows = ops()
         self.flow = Flow(ideal)
         self.copies = Copies()
         self.programs: dict[tuple[object, ...], Program] = {}
@@ -99,6 +101,7 @@ class World:
         self._sources: dict[tuple[int, int], tuple[ref[Array], _Held]] = {}
         self._folded: dict[tuple[object, ...], list[_Held]] = {}
         self._sites: dict[tuple[object, ...], Site] = {}
+        self._parts: dict[tuple[object, ...], int | None] = {}
 
     def number(self, key: object) -> int:
         """Return the number of whatever this key identifies."""
@@ -152,6 +155,13 @@ class World:
             site = Site(lead, operands, resolved(node.type, dims), attributes, self.ideal)
             self._sites[key] = site
         return site
+
+    def part(self, node: Node, dims: tuple[int, ...], symbols: Sequence[int]) -> int | None:
+        """Return how many elements of a map run at a time, or None for all. symbols: those that the node names."""
+        key = (node.id, *(dims[symbol] for symbol in symbols))
+        if key not in self._parts:
+            self._parts[key] = part_of(self.flow, self.kernels, node, dims)
+        return self._parts[key]
 
     def _read(self, node: Node, lead: int) -> Array:
         blob, type_ = node["data"], node.type

@@ -27,7 +27,8 @@ from bittern.types.values import Tensor, Token, Tuple, Type
 
 UNPRINTABLE = code("E120", "a graph has a form that no source text gives")
 
-INLINE_BYTES = 4096  # larger constants are named by their SHA-256
+INLINE_BYTES = 256  # constants of more bytes are named by their SHA-256
+LISTED_BYTES = 4096  # but whole numbers are listed up to here
 _CONTROLS = ("for", "while", "if")
 _SIZE_OF = "size_of"
 _OWN_WORDS = (_SIZE_OF, "stored", "blob", "limit", "ideal", "exp", "log", "pow", "sin", "cos", "tanh", "erf")
@@ -44,7 +45,7 @@ def print_functions(roots: Mapping[str, Function]) -> str:
     if any(f"{_SIZE_OF}[" in part for part in program.parts):
         program.parts.insert(0, f"/// A dimension as a value.\ninline fn {_SIZE_OF}[n]() -> u32 {{ n }}")
     file, problems = parse(Source("printed.btn", "\n\n".join([*program.constant_parts, *program.parts]) + "\n"))
-    assert not problems, problems[0]
+    assert not problems, (problems[0].code, problems[0].message, problems[0].span.start)
     return format_file(file)
 
 
@@ -113,9 +114,12 @@ class _Program:
 def _constant_text(node: Node, data: Blob) -> str:
     assert isinstance(node.type, Tensor)
     shape = "[" + ", ".join(dim_text(size, ()) for size in node.type.shape) + "]"
+    listed = array_text(node) if data.size <= LISTED_BYTES else None
+    if listed is not None:
+        return listed
     if data.size > INLINE_BYTES:
         return f"blob[{node.type.element}](0x{data.digest.hex()}, {shape})"
-    return array_text(node) or f"stored[{node.type.element}](0x{bytes(data.read()).hex()}, {shape})"
+    return f"stored[{node.type.element}](0x{bytes(data.read()).hex()}, {shape})"
 
 
 class NeedsLet(Exception):  # noqa: N818 (a signal between writers, not an error)

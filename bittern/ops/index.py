@@ -238,7 +238,7 @@ def update_in_place(site: Site, x: Array, *rest: Array) -> Array:
         if i.size != 1:
             break
     else:
-        place = [_number(i) for i in indices]
+        place: list[Any] = [_number(i) for i in indices]
         if all(i < size for i, size in zip(place, x.shape[lead:], strict=False)):
             x[(*(_WHOLE,) * lead, *place)] = value
         return x

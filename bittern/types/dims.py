@@ -24,6 +24,13 @@ class Ratio:
     top: "Dim"
     bottom: "Dim"
 
+    def value(self, values: Sequence[int]) -> int:
+        """Return the number for given values of all symbols; over 0 it is as in the division of dimensions."""
+        top, bottom = self.top.value(values), self.bottom.value(values)
+        if self.kind == "/":
+            return top // bottom if bottom else 0
+        return top % bottom if bottom else top
+
 
 Atom: TypeAlias = int | Ratio  # an int is the position of a dimension parameter
 Monomial: TypeAlias = tuple[Atom, ...]  # sorted; an atom occurs as often as its power
@@ -110,11 +117,13 @@ class Dim:
 
     def value(self, values: Sequence[int]) -> int:
         """Return the number for given values of all symbols."""
-        result = self.constant
-        if result is None:
-            result = self.substitute([dim(v) for v in values]).constant
-        assert result is not None, (self, values)
-        return result
+        total = 0
+        for monomial, factor in self.terms:
+            for atom in monomial:
+                assert not isinstance(atom, int) or atom < len(values), (self, values)
+                factor *= values[atom] if isinstance(atom, int) else atom.value(values)
+            total += factor
+        return total
 
     def text(self, names: Sequence[str]) -> str:
         """Print the dimension with the function's own names for its symbols."""

@@ -79,7 +79,9 @@ class QuantisedWindow:
     def query(self, q: Array) -> tuple[Array, Array]:
         """q: [g, r, h] -> codes [b, g, r, 32] and scales [b, g, r, 1]."""
         code, d, _ = quantise_rows(q)
-        return code.transpose(2, 0, 1, 3).astype(np.float32, order="C"), np.ascontiguousarray(d.transpose(2, 0, 1))[..., None]
+        return code.transpose(2, 0, 1, 3).astype(np.float32, order="C"), np.ascontiguousarray(d.transpose(2, 0, 1))[
+            ..., None
+        ]
 
     def scores(self, query: object, low: int, high: int, out: Array) -> None:
         """Fold over the blocks of the head dimension: exact dots, each times the product of both scales."""
@@ -123,14 +125,16 @@ def _prepared(site: CallSite, n: _Sizes) -> "Callable[..., Array] | None":
     if site.ideal or site.lead or 0 in (n.layers, n.s, n.c, n.g, n.h, n.r, n.t):
         return None
 
-    def run(k: Array, v: Array, kd: Array, vd: Array, l: Array, q: Array, seq: Array, pos: Array, window: Array) -> Array:
+    def run(
+        k: Array, v: Array, kd: Array, vd: Array, layer: Array, q: Array, seq: Array, pos: Array, window: Array
+    ) -> Array:
         queries = q.reshape(n.t, n.g, n.r, n.h)
         y = np.empty(queries.shape, np.float32)
         seen = _seen(n, pos, int(window))
-        layer = min(int(l), n.layers - 1)
+        held_layer = min(int(layer), n.layers - 1)
         for sequence, tokens in _by_sequence(np.minimum(seq, n.s - 1)):
             first, last = min(seen[i][0] for i in tokens), max(seen[i][1] for i in tokens)
-            rows = [part[layer, sequence] for part in (k, v, kd, vd)]
+            rows = [part[held_layer, sequence] for part in (k, v, kd, vd)]
             parts = [_positions(row, first, last) for row in rows]
             held: Window = QuantisedWindow(*parts) if k.dtype == np.int8 else FloatWindow(*parts[:2])
 
@@ -170,7 +174,7 @@ def _positions(row: Array, first: int, last: int) -> Array:
 
 
 def _attend(held: Window, q: Array, low: int, high: int, origin: int, out: Array) -> None:
-    """One token that sees [low, high). origin: the absolute position of 0. q, out: [g, r, h]."""
+    """Attend with one token that sees [low, high). origin: the absolute position of 0. q, out: [g, r, h]."""
     g, r, h = q.shape
     if low == high:
         out[...] = np.nan  # 0 / 0
@@ -179,20 +183,14 @@ def _attend(held: Window, q: Array, low: int, high: int, origin: int, out: Array
     held.scores(held.query(q), low, high, score)
     score -= np.maximum.reduce(score, axis=-1)[..., None]  # a NaN among them makes the result NaN in any order
     exp_in_place(score)
-    before = (low + origin) % _LANES  # lanes of the first round that are not seen
-    rounds = -(-(before + high - low) // _LANES)
-    weight = scratch.take("weight", rounds * _LANES, g, r)
-    weight[:before] = 0.0
-    weight[before + high - low :] = 0.0
-    weight[before : before + high - low] = score.transpose(2, 0, 1)
+    weight = scratch.take("weight", high - low, g, r)
+    weight[...] = score.transpose(2, 0, 1)
     z: Array | None = None
     o: Array | None = None
     for first, last in _chunks(low + origin, high + origin):
         start, stop = first - origin, last - origin
-        from_round = (start - low + before) // _LANES
-        to_round = -(-(stop - low + before) // _LANES)
-        part_z = _total(weight[from_round * _LANES : to_round * _LANES])
-        part_o = _mixture(held, weight[start - low + before : stop - low + before], start, stop, h)
+        mine = weight[start - low : stop - low]
+        part_z, part_o = _total(mine), _mixture(held, mine, start, stop, h)
         z, o = (part_z, part_o) if z is None or o is None else (z + part_z, o + part_o)
     assert z is not None and o is not None
     np.multiply(o, (np.float32(1.0) / z)[..., None], out=out)
@@ -207,9 +205,13 @@ def _chunks(low: int, high: int) -> Iterator[tuple[int, int]]:
 
 
 def _total(weight: Array) -> Array:
-    """Sum positions in 16 partials. weight: [16 * rounds, g, r] -> [g, r]."""
-    rounds, (g, r) = len(weight) // _LANES, weight.shape[1:]
-    p = np.add.reduce(weight.reshape(rounds, _LANES, g, r), axis=0, initial=0.0)
+    """Sum the positions of a chunk in 16 partials. weight: [p, g, r] -> [g, r].
+
+    The tree pairs partials 8, 4, 2 and 1 apart, so it is the same wherever one begins to count them.
+    """
+    whole = len(weight) // _LANES * _LANES
+    p = np.add.reduce(weight[:whole].reshape(-1, _LANES, *weight.shape[1:]), axis=0, initial=0.0)
+    p[: len(weight) - whole] += weight[whole:]
     for half in (8, 4, 2, 1):
         p = p[:half] + p[half:]
     total: Array = p[0]

@@ -1,7 +1,7 @@
 """The table of kernels: which library function has one, and what builds it.
 
-A kernel belongs to a meaning: it is found by the id of the function, so a program whose library says something else gets
-none and is evaluated as it is written. Every row is compared with its definition, bit for bit, by
+A kernel belongs to a meaning: it is found by the id of the function, so a program whose library says something else
+gets none and is evaluated as it is written. Every row is compared with its definition, bit for bit, by
 `tests/conform/test_vm_kernels.py`.
 """
 

@@ -34,7 +34,7 @@ scratch = Scratch()
 
 
 def add_rows(terms: Array, out: Array, axis: int = 0) -> None:
-    """Sum one axis in ascending order from +0. terms: contiguous f32, its last axis another one. out: without the axis."""
+    """Sum one axis in ascending order from +0. terms: contiguous f32, its last axis another one. out: without it."""
     if terms.shape[axis] == terms.size:  # then numpy would see one run of values and add pairwise
         out[...] = np.add.accumulate(terms.reshape(-1))[-1] + np.float32(0.0)
     else:

@@ -11,11 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from plain import interpret
 
-from bittern.graph import batch, control
+from bittern.graph import batch, control, extent
 from bittern.graph.evaluate import prepare
 from bittern.graph.flow import FRESH
 from bittern.graph.node import Function
 from bittern.graph.prepare import Builder
+from bittern.graph.program import Action, Program
 from bittern.ops.table import Site, ops
 from bittern.types.elements import BIT, F32, F64, I32, U8, U32, Element
 from bittern.types.values import Tensor, tensor
@@ -55,6 +56,7 @@ def agrees(function: Function, arguments: list[np.ndarray], wanted: Sequence[Any
 @settings(max_examples=120, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 @example(160)
+@example(8688)
 def test_random_graphs(seed: int) -> None:
     function, arguments = grow(seed)
     assert agrees(function, arguments, interpret(function, list(arguments)))
@@ -74,6 +76,30 @@ def test_folding_and_overwriting_change_no_bit(seed: int) -> None:
         assert equal(prepare(function)(*arguments), wanted)
 
 
+@pytest.fixture
+def tiny_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every map runs in parts of a few bytes."""
+    for name, size in (("_WHOLE", 0), ("_PART", 12), ("_FOLDED", 0), ("_FOLDED_PART", 8), ("_SHARE", 0)):
+        monkeypatch.setattr(extent, name, size)
+
+
+@pytest.mark.usefixtures("tiny_parts")
+def test_maps_in_parts_change_no_bit() -> None:
+    for seed in range(60):
+        function, arguments = grow(seed)
+        assert agrees(function, arguments, interpret(function, list(arguments))), seed
+
+
+def _first_part_only(body: Program, arrays: int, lead: int, length: int, size: int) -> Action:
+    whole = batch.in_parts(body, arrays, lead, length, size)
+    only = batch.in_parts(body, arrays, lead, length, length)
+    part = (*(slice(None),) * lead, slice(0, size))
+    return lambda *values: [
+        np.concatenate([a[part], b[(*part[:-1], slice(0, length - size))]], lead)
+        for a, b in zip(whole(*values), only(*values), strict=True)
+    ]
+
+
 FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "always in place": lambda patch: patch.setattr(
         Builder, "is_exclusive", lambda self, value, others: value.array is None
@@ -82,13 +108,18 @@ FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
         Builder, "is_exclusive", lambda self, value, others: value.array is None and value.roots <= self._owned
     ),
     "no copy on entry": lambda patch: patch.setattr(control._Loop, "_to_copy", lambda self: set()),
+    "parts misplaced": lambda patch: patch.setattr("bittern.graph.prepare.in_parts", _first_part_only),
     "masks off": lambda patch: patch.setattr(batch, "merge", lambda mask, new, old, ranks: tuple(new)),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_random_graphs_find_planted_faults(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_graphs_find_planted_faults(
+    fault: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     cases = [grow(seed) for seed in range(120)]
+    if fault == "parts misplaced":
+        request.getfixturevalue("tiny_parts")
     FAULTS[fault](monkeypatch)
     for function, arguments in cases:
         wanted = interpret(function, list(arguments))
