@@ -161,13 +161,7 @@ class _Builder:
 
     def bodies(self, first: int, captures: list[Node], *made: Function) -> tuple[list[Function], list[Node]]:
         """Return bodies and captures as they are, or in a program's form."""
-        if not self.is_program:
-            return list(made), captures
-        if len({c.id for c in captures}) < len(captures):
-            body_of = {c.id: i for i, c in reversed(list(enumerate(captures)))}
-            same = {param(first + i, c.type).id: param(first + body_of[c.id], c.type) for i, c in enumerate(captures)}
-            made = tuple(replace(b, result=replace_nodes(b.result, same)) for b in made)
-        return as_program(list(made), first, captures)
+        return as_program(list(made), first, captures) if self.is_program else (list(made), captures)
 
     def binary(self) -> Node:
         x = self.some()
@@ -246,7 +240,8 @@ class _Builder:
         return repeat(test, body, self.of(tensor(U32)), [carry], captures)
 
     def branch(self) -> Node:
-        captures = [self.capture() for _ in range(self.rng.randrange(1, 3))]
+        chosen = [self.capture() for _ in range(self.rng.randrange(1, 3))]
+        captures = list({c.id: c for c in chosen}.values())
         types = [c.type for c in captures]
         then, otherwise = (self.body(types, types[:1], self.depth - 1) for _ in range(2))
         (then, otherwise), captures = self.bodies(0, captures, then, otherwise)

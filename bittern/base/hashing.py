@@ -9,6 +9,7 @@ Identity never depends on printing, on the order of a set or on Python's own `ha
 
 import hashlib
 from collections.abc import Callable
+from functools import lru_cache
 from struct import Struct
 from typing import Any, Protocol, runtime_checkable
 
@@ -49,8 +50,19 @@ def _encode(value: object, parts: list[bytes]) -> None:
         return
     tokens = getattr(value, "tokens", None)
     assert tokens is not None, f"no canonical encoding for {type(value).__name__}: {value!r}"
+    if getattr(value, "encode_once", False):
+        parts.append(_remembered(value))
+        return
     parts.append(b"O")
     _encode(tokens(), parts)
+
+
+@lru_cache(maxsize=1 << 13)
+def _remembered(value: Hashable) -> bytes:
+    """Return the encoding of a small value that occurs in many others (its class says `encode_once`)."""
+    parts = [b"O"]
+    _encode(value.tokens(), parts)
+    return b"".join(parts)
 
 
 def _encode_tuple(value: tuple[object, ...], parts: list[bytes]) -> None:

@@ -82,14 +82,25 @@ def in_parts(body: Program, arrays: int, lead: int, length: int, size: int) -> A
         for start in range(0, length, size):
             part = (*before, slice(start, min(start + size, length)))
             results = body.run(*(array[part] for array in walked), *captures)
-            if not whole:
-                shapes = [(*leaf.shape[:lead], length, *leaf.shape[lead + 1 :]) for leaf in results]
-                whole = [np.empty(shape, leaf.dtype) for shape, leaf in zip(shapes, results, strict=True)]
-            for target, leaf in zip(whole, results, strict=True):
-                target[part] = leaf
+            whole = whole or [np.empty(_whole_shape(leaf, lead, length), leaf.dtype) for leaf in results]
+            for place, leaf in enumerate(results):
+                whole[place] = _roomy(whole[place], leaf, lead)
+                whole[place][part] = leaf
         return tuple(whole)
 
     return action
+
+
+def _whole_shape(leaf: Array, lead: int, length: int) -> tuple[int, ...]:
+    return (*leaf.shape[:lead], length, *leaf.shape[lead + 1 :])
+
+
+def _roomy(whole: Array, leaf: Array, lead: int) -> Array:
+    """Return the array with outer batch axes and a dtype that hold the part as well: parts need not have the same."""
+    if leaf.shape[:lead] == whole.shape[:lead] and leaf.dtype == whole.dtype:
+        return whole
+    front = np.broadcast_shapes(whole.shape[:lead], leaf.shape[:lead])
+    return np.array(np.broadcast_to(whole, front + whole.shape[lead:]), np.result_type(whole, leaf))
 
 
 def merge(mask: Array, new: Sequence[Array], old: Sequence[Array], ranks: Sequence[int]) -> Leaves:

@@ -9,11 +9,12 @@ A rule compares dimensions by normal form, first as they are, then rewritten wit
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 from bittern.base.errors import code, nearest
 from bittern.graph.node import Attribute, Blob, Function, Node, walk
-from bittern.ops.table import ops
+from bittern.ops.table import Op, ops
 from bittern.types.dims import Dim, apply_facts
 from bittern.types.elements import BIT, U32
 from bittern.types.faults import ATTRIBUTE_UNFIT, ELEMENT_MISMATCH, RANK_UNFIT, SHAPE_MISMATCH, TypeFault
@@ -27,6 +28,11 @@ _COUNTER = Tensor(U32)
 _CONDITION = Tensor(BIT)
 
 
+@cache
+def _table() -> Mapping[str, Op]:
+    return ops()
+
+
 def result_type(kind: str, types: Sequence[Type], attributes: Mapping[str, Attribute], facts: Facts = ()) -> Type:
     """Return the type of a node of this kind with inputs of these types, or raise TypeFault.
 
@@ -35,9 +41,9 @@ def result_type(kind: str, types: Sequence[Type], attributes: Mapping[str, Attri
     rule = _RULES.get(kind)
     if rule is not None:
         return rule(types, attributes, facts)
-    row = ops().get(kind)
+    row = _table().get(kind)
     if row is None:
-        raise TypeFault(KIND_UNKNOWN, f"the kind `{kind}`", "a structural kind or an op", nearest(kind, [*ops()]))
+        raise TypeFault(KIND_UNKNOWN, f"the kind `{kind}`", "a structural kind or an op", nearest(kind, [*_table()]))
     try:
         return row.rule(tuple(types), attributes)
     except TypeFault:
@@ -270,7 +276,7 @@ def _check_node(node: Node, function: Function, setting: Setting) -> None:
     elif node.kind == "const":
         _check_const(node)
     else:
-        row = ops().get(node.kind)
+        row = _table().get(node.kind)
         if row is not None and row.ideal_only and not setting.ideal:
             raise TypeFault(KIND_UNKNOWN, f"`{node.kind}` in an ordinary body", "an `ideal` body")
         _expect(node.type, _guarded(node, setting.facts), setting.facts, "the recorded type")

@@ -73,8 +73,8 @@ class _Program:
 
     def fresh(self, wanted: str, local: set[str] | None = None) -> str:
         """Return a name that nothing else has. local: the names of one function; None: a name of the whole program."""
-        base = re.sub(r"\W", "_", wanted, flags=re.ASCII).strip("_") or "v"
-        base = f"v{base}" if base[0].isdigit() else base
+        base = re.sub(r"\W", "_", wanted, flags=re.ASCII)
+        base = base if base.strip("_") and not base[0].isdigit() else f"v{base.strip('_')}"
         name, count = base, 1
         while name in self.taken or name in (self.inside if local is None else local):
             count += 1
@@ -119,7 +119,8 @@ def _constant_text(node: Node, data: Blob) -> str:
         return listed
     if data.size > INLINE_BYTES:
         return f"blob[{node.type.element}](0x{data.digest.hex()}, {shape})"
-    return f"stored[{node.type.element}](0x{bytes(data.read()).hex()}, {shape})"
+    digits = f"0x{bytes(data.read()).hex()}" if data.size else "0"
+    return f"stored[{node.type.element}]({digits}, {shape})"
 
 
 class NeedsLet(Exception):  # noqa: N818 (a signal between writers, not an error)

@@ -1,7 +1,8 @@
 """Constants by their bytes: `stored` holds them in the text, `blob` names them by their SHA-256.
 
-`stored[f32](0x0000803f, [1])`: the bytes from first to last, two hexadecimal digits each. `blob[q4_1](0x..., [m, n])`:
-the SHA-256 of the bytes, which the library must have at hand (`Library.blobs`, filled from a checkpoint or a `.keg`).
+`stored[f32](0x0000803f, [1])`: the bytes from first to last, two hexadecimal digits each, or 0 for none.
+`blob[q4_1](0x..., [m, n])`: the SHA-256 of the bytes, which the library must have at hand (`Library.blobs`, filled from
+a checkpoint or a `.keg`).
 A program that was printed from a graph has them where no literal has the value: arrays of floats, NaN, weights.
 """
 
@@ -52,6 +53,7 @@ def _parts(ctx: Context, e: syntax.Call, brackets: tuple[syntax.Expr, ...]) -> t
     given = arguments(ctx, e, "bytes", "shape")
     shape, digits = dims_of(ctx, given["shape"]), given["bytes"]
     text = digits.text if isinstance(digits, syntax.Number) else ""
+    text = "0x" if text == "0" else text
     if not text.startswith("0x") or "p" in text or len(text) % 2 or any(size.constant is None for size in shape):
         ctx.reject(
             STORED_BYTES,

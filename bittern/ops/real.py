@@ -1,60 +1,48 @@
 """Functions over the reals, for `ideal` bodies: evaluated in float64 by the platform, never part of strict results."""
 
 import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from bittern.ops.rules import need_any_float, same
-from bittern.ops.table import Array, Attributes, Site, op
+from bittern.ops.arithmetic import reals
+from bittern.ops.rules import need_any_float, need_tensors, same
+from bittern.ops.table import Array, Attributes, Meaning, Site, op
 from bittern.types.values import Tensor, Type
 
 
-def _rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
-    for type_ in types:
+def _rule(count: int, types: tuple[Type, ...], attributes: Attributes) -> Tensor:
+    for type_ in need_tensors(types, count):
         need_any_float(type_)
     return same(types)
 
 
-@op("exp", "e to the power x", _rule, ideal_only=True)
-def exp(site: Site, x: Array) -> Array:
-    """x: float64 of any shape."""
-    return np.exp(x)
+def _on_reals(function: Callable[..., Any]) -> Meaning:
+    def meaning(site: Site, *operands: Array) -> Array:
+        result: Array = function(*[reals(x) for x in operands])
+        return result
+
+    return meaning
 
 
-@op("log", "natural logarithm", _rule, ideal_only=True)
-def log(site: Site, x: Array) -> Array:
-    """x: float64 of any shape."""
-    return np.log(x)
+_erf_of_one = np.frompyfunc(math.erf, 1, 1)
 
 
-@op("pow", "x to the power y", _rule, ideal_only=True)
-def power(site: Site, x: Array, y: Array) -> Array:
-    """x, y: float64 of one shape."""
-    return np.power(x, y)
+def _erf(x: Array) -> Array:
+    return np.asarray(_erf_of_one(x), np.float64)
 
 
-@op("sin", "sine", _rule, ideal_only=True)
-def sin(site: Site, x: Array) -> Array:
-    """x: float64 of any shape."""
-    return np.sin(x)
+_ROWS: list[tuple[str, int, Callable[..., Any], str]] = [
+    ("exp", 1, np.exp, "e to the power x"),
+    ("log", 1, np.log, "natural logarithm"),
+    ("pow", 2, np.power, "x to the power y"),
+    ("sin", 1, np.sin, "sine"),
+    ("cos", 1, np.cos, "cosine"),
+    ("tanh", 1, np.tanh, "hyperbolic tangent"),
+    ("erf", 1, _erf, "error function"),
+]
 
-
-@op("cos", "cosine", _rule, ideal_only=True)
-def cos(site: Site, x: Array) -> Array:
-    """x: float64 of any shape."""
-    return np.cos(x)
-
-
-@op("tanh", "hyperbolic tangent", _rule, ideal_only=True)
-def tanh(site: Site, x: Array) -> Array:
-    """x: float64 of any shape."""
-    return np.tanh(x)
-
-
-_erf = np.frompyfunc(math.erf, 1, 1)
-
-
-@op("erf", "error function", _rule, ideal_only=True)
-def erf(site: Site, x: Array) -> Array:
-    """x: float64 of any shape."""
-    return np.asarray(_erf(x), np.float64)
+for _name, _count, _function, _doc in _ROWS:
+    op(_name, _doc, partial(_rule, _count), ideal_only=True)(_on_reals(_function))

@@ -282,21 +282,23 @@ def _ordered_dot(x: Array, y: Array) -> Array:
 
 
 def _dot_into(result: Array, x: Array, y: Array) -> None:
-    """Fill a part of the result: one sum, or as many as fit in a piece, else the parts of its longest axis."""
+    """Fill a part of the result: one sum, or as many as are worked on at a time, else its halves.
+
+    The longest axis is halved, the last one late: along it lies the inner loop.
+    """
     count, n = result.size, x.shape[-1]
     if count == 1:
         total: Array = np.add.accumulate(np.multiply(x, y).reshape(n))
         result[...] = np.add(total[-1], 0.0)  # from +0: a sum of -0 alone is +0
-    elif 2 * count <= _PIECE:
-        reused = 2 * max(x.size, y.size) <= count * n
-        left, right = _last_first(x, reused), _last_first(y, reused)
-        result[...] = _dot_across(left, right, result.shape)
+    elif count <= 2 * _PIECE:
+        is_reused = 2 * max(x.size, y.size) <= count * n
+        result[...] = _dot_across(_last_first(x, is_reused), _last_first(y, is_reused), result.shape)
     else:
-        axis = result.shape.index(max(result.shape))
-        parts = -(-2 * count // _PIECE)
-        step = -(-result.shape[axis] // parts)
-        for low in range(0, result.shape[axis], step):
-            part = (*(slice(None),) * axis, slice(low, low + step))
+        lengths = [*result.shape[:-1], result.shape[-1] // 4]
+        axis = lengths.index(max(lengths))
+        half = result.shape[axis] // 2
+        for span in (slice(0, half), slice(half, None)):
+            part = (*(slice(None),) * axis, span)
             _dot_into(result[part], *[side if side.shape[axis] == 1 else side[part] for side in (x, y)])
 
 
@@ -309,7 +311,7 @@ def _last_first(x: Array, copy: bool) -> Array:
 def _dot_across(x: Array, y: Array, shape: tuple[int, ...]) -> Array:
     """Add products along the first axis in ascending order, from +0. x, y: [n, ...] -> `shape`."""
     n, count = x.shape[0], prod(shape)
-    if 8 * count > _PIECE:
+    if 4 * count > _PIECE:
         total, product = np.zeros(shape, x.dtype), np.empty(shape, x.dtype)
         for i in range(n):
             np.multiply(x[i], y[i], out=product)
@@ -323,7 +325,8 @@ def _dot_across(x: Array, y: Array, shape: tuple[int, ...]) -> Array:
         used = 1 + min(step, n - i)
         np.multiply(x[i : i + step], y[i : i + step], out=buffer[1:used])
         rows[0] = np.add.reduce(rows[:used], 0, initial=0.0)
-    return buffer[0]
+    first: Array = buffer[0]
+    return first
 
 
 def _ideal_dot(site: Site, x: Array, y: Array) -> Array:
@@ -340,7 +343,11 @@ def _contract(x: Array, y: Array) -> Array:
         return each
     left = x.transpose(plan.left).reshape(plan.left_shape)
     right = y.transpose(plan.right).reshape(plan.right_shape)
-    product: Array = np.matmul(left, right.swapaxes(-1, -2))
+    product: Array
+    if plan.left_shape[-2] == 1:  # a matrix times a vector, which is faster than a vector times a matrix
+        product = np.matmul(right, left.swapaxes(-1, -2))
+    else:
+        product = np.matmul(left, right.swapaxes(-1, -2))
     return product.reshape(plan.shape).transpose(plan.back)
 
 

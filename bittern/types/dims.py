@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, lcm
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ def _rank(atom: Atom) -> tuple[object, ...]:
 @dataclass(frozen=True, slots=True)
 class Dim:
     """A polynomial in normal form: (monomial, coefficient) pairs, sorted, no coefficient zero."""
+
+    encode_once: ClassVar[bool] = True  # for hashing
 
     terms: tuple[tuple[Monomial, int], ...]
 
@@ -129,7 +131,7 @@ class Dim:
         """Print the dimension with the function's own names for its symbols."""
         if not self.terms:
             return "0"
-        parts = []
+        parts: list[str] = []
         for monomial, factor in self.terms:
             atoms = [_atom_text(a, names) for a in monomial]
             if abs(factor) != 1 or not atoms:
@@ -148,7 +150,7 @@ def dim(value: Dim | int) -> Dim:
     """Return a number as a dimension; a dimension as it is."""
     if isinstance(value, Dim):
         return value
-    return Dim((((), value),)) if value else ZERO
+    return Dim((((), int(value)),)) if value else ZERO
 
 
 def symbol(position: int) -> Dim:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, Union
+from typing import ClassVar, TypeAlias
 
 from bittern.types.dims import Dim, dim
 from bittern.types.elements import Element
@@ -15,8 +15,10 @@ EFFECTS = ("fs", "net", "clock", "random", "device")
 class Tensor:
     """An array: element, shape (a scalar has none), and the memory space if the program names one.
 
-    For a block format the shape counts values, [rows, columns]; the stored array is [rows, blocks, bytes of a block] u8.
+    For a block format the shape counts values, [rows, columns]; the stored array is u8[rows, blocks, bytes of a block].
     """
+
+    encode_once: ClassVar[bool] = True  # for hashing: a type occurs in many nodes
 
     element: Element
     shape: tuple[Dim, ...] = ()
@@ -49,7 +51,7 @@ class Token:
         return ("token", self.effect)
 
 
-Type: TypeAlias = Union[Tensor, Tuple, Token]
+Type: TypeAlias = Tensor | Tuple | Token
 
 
 def tensor(element: Element, *shape: Dim | int) -> Tensor:

@@ -6,7 +6,7 @@ fails. Planted faults, the usual ways to get an order or a rounding wrong, must 
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bittern
-from bittern.chips.vm import activations, attention, halves, norms, ordered, products, quantise
+from bittern.chips.vm import activations, attention, halves, norms, ordered, products, quantise, store
 from bittern.chips.vm.kernels import ROWS, Row, kernels
 from bittern.graph.evaluate import CallSite, Kernel, World, prepare
 from bittern.graph.node import Function
@@ -51,12 +51,13 @@ SPECIAL = np.array(
 
 @dataclass
 class Case:
-    """One call. known: positions of arguments that are constants. batched: the positions that take batch axes."""
+    """One call. known, shared, donated: positions of arguments."""
 
     dims: tuple[int, ...]
     arguments: list[Array]
     known: tuple[int, ...] = ()
     shared: tuple[int, ...] = ()  # with batch axes of size 1 only
+    donated: tuple[int, ...] = ()  # which may be overwritten
 
 
 @dataclass
@@ -108,7 +109,9 @@ def evaluate(function: Function, case: Case, world: World, batch: Sequence[int] 
             rolled = [np.roll(argument, i).reshape(argument.shape) for i in range(count)]
             given_.append(np.stack(rolled).reshape(*batch, *argument.shape) if lead else argument)
     constants = {place: given_[place] for place in case.known}
-    program = prepare(function, case.dims, world=world, constants=constants, lead=lead)
+    given_ = [np.array(argument) if place in case.donated else argument for place, argument in enumerate(given_)]
+    donated = frozenset(case.donated)
+    program = prepare(function, case.dims, world=world, constants=constants, donated=donated, lead=lead)
     return program(*(argument for place, argument in enumerate(given_) if place not in constants))
 
 
@@ -247,6 +250,25 @@ def attention_case(kind: str) -> Callable[[np.random.Generator, float], Case]:
     return make
 
 
+def store_case(kind: str) -> Callable[[np.random.Generator, float], Case]:
+    """Tokens at equal and different places, some of them outside."""
+
+    def make(rng: np.random.Generator, edges: float) -> Case:
+        layers, s, c, g, t = (int(rng.integers(1, 6)) for _ in range(5))
+        h = int(rng.choice([32, 64] if kind == "i8" else [1, 2, 6, 64]))
+        b = h // 32 if kind == "i8" else int(rng.choice([0, 0, 2]))
+        dtype = {"f16": np.float16, "f32": f32, "i8": np.int8}[kind]
+        caches = [numbers(rng, layers, s, c, g, size).astype(dtype if size == h else f32) for size in (h, h, b, b)]
+        layer = np.asarray(np.uint32(rng.integers(0, layers + (rng.random() < 0.2))))
+        seq, pos = (rng.integers(0, high + 1, t).astype(np.uint32) for high in (s, c))
+        rows = [numbers(rng, t, g, h, edges=edges * 0.3, spread=20) for _ in range(2)]
+        dims = (layers, s, c, g, h, t) if kind == "i8" else (layers, s, c, g, h, b, t)
+        donated = (0, 1, 2, 3) if b or rng.random() < 0.5 else (0, 1)
+        return Case(dims, [*caches, layer, seq, pos, *rows], donated=donated)
+
+    return make
+
+
 CASES: dict[tuple[str, str | None], Callable[[np.random.Generator, float], Case]] = {
     ("quantise.quantise", None): quantise_case,
     ("norms.rms_norm", None): norm_case,
@@ -255,6 +277,7 @@ CASES: dict[tuple[str, str | None], Callable[[np.random.Generator, float], Case]
     ("activations.silu_gate", None): gate_case,
     ("activations.gelu_tanh_gate", None): gate_case,
     **{("attention.attention", kind): attention_case(kind) for kind in ("f16", "f32", "i8")},
+    **{("attention.store", kind): store_case(kind) for kind in ("f16", "f32", "i8")},
     **{(f"products.matvec_{name}", None): block_case(name) for name in SIZES},
     **{(f"products.matvec_{name}", None): float_case(name) for name in ("f32", "f16", "bf16")},
 }
@@ -338,11 +361,10 @@ def test_ideal_evaluation_gets_no_kernel(row: Row) -> None:
     assert TABLE[function.id](site) is None
 
 
-def test_unknown_weights_get_no_kernel() -> None:
-    row = row_of("products.matvec_q8_0")
-    case = CASES[row.function, row.overload](np.random.default_rng(0), 0.0)
-    case.known = ()
-    function, watched = LIBRARY.function(row.function), Watched()
+@pytest.mark.parametrize(("name", "overload"), [("products.matvec_q8_0", None), ("attention.store", "f16")])
+def test_unknown_weights_and_borrowed_caches_get_no_kernel(name: str, overload: str | None) -> None:
+    case = replace(CASES[name, overload](np.random.default_rng(0), 0.0), known=(), donated=())
+    function, watched = LIBRARY.function(name, overload=overload), Watched()
     mine = evaluate(function, case, watched.world)
     assert watched.used == 0 and watched.declined == 1
     assert differences(mine, evaluate(function, case, DEFINITIONS)) == 0
@@ -450,6 +472,11 @@ def wrong_total(weight: Array) -> Array:
     return total
 
 
+def wrong_rounding(to: Any, x: Array) -> Array:
+    """Towards zero."""
+    return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(f32)
+
+
 def wrong_exp(x: Array) -> None:
     """The platform's own exponential."""
     np.exp(x, out=x)
@@ -466,6 +493,7 @@ FAULTS: list[tuple[str, str | None, Any, str, Any, float]] = [
     ("norms.rms_norm", None, ordered, "halves", wrong_tree, 0.0),
     ("activations.silu_gate", None, activations, "_exp", wrong_exp, 0.0),
     ("quantise.quantise", None, quantise, "_MOST", f32(128.0), 0.0),
+    ("attention.store", "f16", store, "rounded", wrong_rounding, 0.0),
     ("attention.attention", "f16", attention, "add_rows", wrong_descending, 0.0),
     ("attention.attention", "i8", attention, "add_rows", wrong_descending, 0.0),
     ("attention.attention", "f32", attention, "add_onto", wrong_onto, 0.0),

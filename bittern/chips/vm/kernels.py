@@ -8,7 +8,7 @@ gets none and is evaluated as it is written. Every row is compared with its defi
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from bittern.chips.vm import activations, attention, norms, products, quantise, rotary
+from bittern.chips.vm import activations, attention, norms, products, quantise, rotary, store
 from bittern.graph.program import Kernel
 from bittern.lang.library import Library
 
@@ -48,6 +48,9 @@ ROWS = (
     Row("rotary.rotary_halves",        _is(rotary.rotary_halves)),
     Row("activations.silu_gate",       _is(activations.silu_gate)),
     Row("activations.gelu_tanh_gate",  _is(activations.gelu_tanh_gate)),
+    Row("attention.store",             _is(store.store_f16),         "f16"),
+    Row("attention.store",             _is(store.store_f32),         "f32"),
+    Row("attention.store",             _is(store.store_i8),          "i8"),
     Row("attention.attention",         _is(attention.attention),     "f16"),
     Row("attention.attention",         _is(attention.attention),     "f32"),
     Row("attention.attention",         _is(attention.attention_i8),  "i8"),

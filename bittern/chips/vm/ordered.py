@@ -4,7 +4,6 @@ numpy adds in order along an axis that is not its innermost one: `add.reduce` ov
 after row. Along the innermost axis it adds pairwise, so no sum here runs along it; the conformance suite would see it.
 """
 
-from collections.abc import Sequence
 from math import prod
 from threading import local
 
@@ -68,11 +67,3 @@ def halves(p: Array) -> Array:
     p = p[..., :2] + p[..., 2:]
     result: Array = p[..., 0] + p[..., 1]
     return result
-
-
-def batch_of(shapes: Sequence[tuple[int, ...]], lead: int) -> tuple[int, ...]:
-    """Return the batch axes of a result of operands with these shapes."""
-    first = shapes[0][:lead]
-    if all(shape[:lead] == first for shape in shapes):
-        return first
-    return np.broadcast_shapes(*(shape[:lead] for shape in shapes))

@@ -9,14 +9,14 @@ step streams them once and results of a tile lie side by side. Prepared weights 
 from: a decode step and a prefill chunk share them, and they go when the last program goes.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from bittern.chips.vm.ordered import PIECE, add_onto, add_rows, batch_of, scratch
+from bittern.chips.vm.ordered import PIECE, add_onto, add_rows, scratch
 from bittern.chips.vm.workers import share
 from bittern.graph.evaluate import prepare
 from bittern.graph.node import Function
@@ -132,11 +132,15 @@ def _unpacked(unpack: Function, source: Array, n: int, group: int) -> Blocks:
 def _block_product(weights: Blocks, lead: int, q: Array, d: Array, ds: Array | None) -> Array:
     """q: [batch..., n / 32, 32] i8, d, ds: [batch..., n / 32] f32 -> [batch..., m] f32."""
     tiles, groups, group, width = weights.code.shape
-    batch = batch_of([q.shape, d.shape] if ds is None else [q.shape, d.shape, ds.shape], lead)
+    batch = q.shape[:lead]
+    if batch != d.shape[:lead] or (ds is not None and batch != ds.shape[:lead]):
+        batch = np.broadcast_shapes(*(part.shape[:lead] for part in (q, d, ds) if part is not None))
+        q, d = _over(q, batch), _over(d, batch)
+        ds = None if ds is None else _over(ds, batch)
     t = prod(batch)
-    x = _rows(q, batch).reshape(t, groups, group).transpose(1, 0, 2).astype(np.float32, order="C")
-    dx = _by_group(d, batch, groups)
-    dsx = None if ds is None else _by_group(ds, batch, groups)
+    x = q.reshape(t, groups, group).transpose(1, 0, 2).astype(np.float32, order="C")
+    dx = _by_group(d, t, groups)
+    dsx = None if ds is None else _by_group(ds, t, groups)
     y = np.empty((t, tiles, width), np.float32)
 
     def piece(at: slice, here: slice) -> None:
@@ -144,7 +148,7 @@ def _block_product(weights: Blocks, lead: int, q: Array, d: Array, ds: Array | N
         _fold(weights, here, x[:, at], dx[:, at], sums, y[at, here].swapaxes(0, 1))
 
     tokens = max(1, min(t, PIECE // (groups * width), _SINGLE // width))
-    share(piece, list(_pieces(t, tokens, tiles, PIECE // (groups * width * tokens))), t * weights.code.size)
+    share(piece, _pieces(t, tokens, tiles, PIECE // (groups * width * tokens)), t * weights.code.size)
     return _joined(y, batch, weights.m)
 
 
@@ -181,26 +185,26 @@ def _float_product(weights: Columns, lead: int, x: Array) -> Array:
             np.multiply(part, columns[low : low + step, at], out=term[1:])
             add_onto(term, total)
 
-    share(piece, list(_pieces(t, tokens, tiles, 1)), t * weights.value.size)
+    share(piece, _pieces(t, tokens, tiles, 1), t * weights.value.size)
     return _joined(y, batch, weights.m)
 
 
-def _pieces(t: int, tokens: int, tiles: int, several: int) -> Iterator[tuple[slice, slice]]:
+def _pieces(t: int, tokens: int, tiles: int, several: int) -> list[tuple[slice, slice]]:
     """Cut t tokens and all tiles into pieces of at most so many."""
-    for start in range(0, t, tokens):
-        for first in range(0, tiles, max(1, several)):
-            yield slice(start, min(start + tokens, t)), slice(first, min(first + max(1, several), tiles))
+    several = max(1, several)
+    rows = [slice(first, min(first + several, tiles)) for first in range(0, tiles, several)]
+    return [(slice(start, min(start + tokens, t)), here) for start in range(0, t, tokens) for here in rows]
 
 
-def _rows(x: Array, batch: tuple[int, ...]) -> Array:
-    return x if x.shape[: len(batch)] == batch else np.broadcast_to(x, (*batch, *x.shape[len(batch) :]))
+def _over(x: Array, batch: tuple[int, ...]) -> Array:
+    return np.broadcast_to(x, (*batch, *x.shape[len(batch) :]))
 
 
-def _by_group(scale: Array, batch: tuple[int, ...], groups: int) -> Array:
+def _by_group(scale: Array, t: int, groups: int) -> Array:
     """scale: [batch..., blocks] -> [groups, t, 1]; groups of 16 share the scale of one block."""
     blocks = scale.shape[-1]
-    by_block = _rows(scale, batch).reshape(-1, blocks).T
-    return np.ascontiguousarray(by_block if blocks == groups else by_block.repeat(groups // blocks, axis=0))[:, :, None]
+    by_block = scale.reshape(t, blocks, 1).transpose(1, 0, 2)
+    return np.ascontiguousarray(by_block if blocks == groups else by_block.repeat(groups // blocks, axis=0))
 
 
 def _joined(y: Array, batch: tuple[int, ...], m: int) -> Array:

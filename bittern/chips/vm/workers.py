@@ -18,8 +18,8 @@ Piece = tuple[Any, ...]
 
 def share(work: Callable[..., None], pieces: Sequence[Piece], size: int) -> None:
     """Call `work` on every piece, in any order and in any thread. size: multiplications of all pieces together."""
-    hands = min(_processors(), len(pieces))
-    if hands < 2 or size < LARGE:
+    hands = 1 if size < LARGE else min(_processors(), len(pieces))
+    if hands == 1:
         for piece in pieces:
             work(*piece)
         return

