@@ -1,7 +1,7 @@
 """Progress of long work, told to a person and never to a program.
 
 Code that works long takes a `Progress` and opens a task on it. What becomes of that is decided where the command line
-is read: bars on a terminal (`Bars`), a few plain lines in a log (`Lines`), or nothing (`Progress` itself).
+is read: bars on a terminal (`Bars`), a few plain lines in a log (`Lines`), warnings alone (`Quiet`), or nothing (`Progress` itself).
 Everything goes to the stream given, which is stderr in the commands: stdout belongs to results.
 """
 
@@ -60,14 +60,25 @@ class Progress:
         return Task(title, total, unit)
 
     def note(self, text: str) -> None:
-        """Tell one line, for example a warning or a fallback that was chosen."""
+        """Tell one line, for example a fallback that was chosen."""
+
+    def warn(self, text: str) -> None:
+        """Tell one line that is told even if progress is not."""
 
 
-class Lines(Progress):
-    """A line at the start of a task, at most one each five seconds, and one at its end."""
+class Quiet(Progress):
+    """Warnings only."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
+
+    def warn(self, text: str) -> None:
+        """Print the line."""
+        print(f"warning: {text}", file=self.stream, flush=True)
+
+
+class Lines(Quiet):
+    """A line at the start of a task, at most one each five seconds, and one at its end."""
 
     def open(self, title: str, total: int | None, unit: str) -> Task:
         """Make a task that prints lines."""
@@ -98,11 +109,11 @@ class _LineTask(Task):
         self.owner.note(f"{self.title}: {end} after {monotonic() - self.started:.1f} s")
 
 
-class Bars(Progress):
+class Bars(Quiet):
     """Bars on a terminal, drawn by rich; the library is loaded with the first task."""
 
     def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
+        super().__init__(stream)
         self.display: Any = None
         self.running = 0
 
@@ -121,6 +132,10 @@ class Bars(Progress):
             print(text, file=self.stream, flush=True)
         else:
             self.display.console.print(text, markup=False, highlight=False)
+
+    def warn(self, text: str) -> None:
+        """Print the line above the bars."""
+        self.note(f"warning: {text}")
 
 
 class _BarTask(Task):
@@ -167,7 +182,7 @@ def amount(number: int, unit: str) -> str:
 
 
 def reporter(stream: TextIO, quiet: bool) -> Progress:
-    """Return what suits the stream: bars on a terminal, lines elsewhere, nothing if quiet."""
+    """Return what suits the stream: bars on a terminal, lines elsewhere, only warnings if quiet."""
     if quiet:
-        return Progress()
+        return Quiet(stream)
     return Bars(stream) if stream.isatty() else Lines(stream)

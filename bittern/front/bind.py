@@ -1,18 +1,19 @@
 """Binding: a checkpoint and its family's program become functions whose weights are constants.
 
 Every tensor of the file is consumed by a declared field, or the error names it; every field's tensor exists and has the
-declared shape, or the error names both shapes.
+declared shape, or the error names both shapes. A family's binding and its program must agree field by field.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bittern.base.errors import BitternError, code, nearest
 from bittern.front.checkpoint import Checkpoint
 from bittern.graph.node import Function, Node, const, const_blob
+from bittern.lang import syntax
 from bittern.lang.elaborate import bind as bind_parameter
 from bittern.lang.library import Library
-from bittern.models.family import Binding, Facts, Family, Weight, family
+from bittern.models.family import Binding, Facts, Family, Numbers, Weight, family
 from bittern.types.dims import dim
 from bittern.types.elements import ELEMENTS, Kind
 from bittern.types.values import Tensor, text
@@ -22,8 +23,13 @@ SPARE_TENSOR = code("M106", "a tensor of the file is used by no field")
 TENSOR_SHAPE = code("M107", "a tensor has another shape than its field")
 TENSOR_ELEMENT = code("M108", "a tensor has another element type than its field")
 NO_ARCHITECTURE = code("M109", "the file does not say which architecture it holds")
+DISAGREE = code("M111", "a family's binding and its program do not fit each other")
+CACHE_WIDTH = code("M112", "the model's heads do not fit the element of the cache")
 
 CACHES = ("f16", "f32", "int8")
+
+_INT8_BLOCK = 32  # values of a head that share a scale in an int8 cache
+_ENTRIES = ("forward", "head")  # the functions of every family's program
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ class Bound:
 
 
 def bind_checkpoint(checkpoint: Checkpoint, library: Library, cache: str = "f16") -> Bound:
-    """Return the program of a checkpoint. cache: element of keys and values. Raises M101 to M109, E212."""
+    """Return the program of a checkpoint. cache: element of keys and values. Raises M101 to M112, E212."""
     architecture = checkpoint.metadata.get("general.architecture")
     if not isinstance(architecture, str):
         raise BitternError(
@@ -53,64 +59,118 @@ def bind_checkpoint(checkpoint: Checkpoint, library: Library, cache: str = "f16"
         )
     chosen = family(architecture, library.folders)
     shapes = {name: info.shape for name, info in checkpoint.tensors.items()}
-    facts = Facts(checkpoint.metadata, architecture, shapes)
-    binding = chosen.bind(facts)
-    facts.finish()
-    source = _Source(checkpoint, binding)
+    binding = chosen.bind(Facts(checkpoint.metadata, architecture, shapes))
+    declared = {name: _entry(library, chosen, binding, name) for name in _ENTRIES}
+    blocks = _cache_blocks(binding.dims["h"], cache)
+    source = _Source(checkpoint, chosen, binding)
     element = ELEMENTS["i8" if cache == "int8" else cache]
-    blocks = binding.dims["h"] // 32 if cache == "int8" else 0
-    forward = bind_parameter(
-        library, f"{chosen.name}.forward", "m", {**binding.dims, "b": blocks}, {"e": element}, source.node
+    dims = {"forward": {**binding.dims, "b": blocks}, "head": dict(binding.dims)}
+    elements = {"forward": {"e": element}, "head": {}}
+    forward, head = (
+        bind_parameter(library, f"{chosen.name}.{name}", declared[name], dims[name], elements[name], source.node)
+        for name in _ENTRIES
     )
-    head = bind_parameter(library, f"{chosen.name}.head", "m", dict(binding.dims), {}, source.node)
     source.check_all_used()
     return Bound(chosen, checkpoint, library, forward, head, binding.dims, cache, blocks, source.steps())
 
 
+def _entry(library: Library, chosen: Family, binding: Binding, name: str) -> str:
+    """Return the parameter that takes the model in a function that every family's program has. Raises M111, E212."""
+    module = library.module(chosen.name)
+    library.raise_errors()
+    found = module.functions.get(name, []) if module else []
+    if len(found) != 1 or not found[0].parameters:
+        raise _disagree(chosen, f"has {len(found) or 'no'} functions `{name}` that take the model", "Write one.")
+    model = found[0].parameters[0]
+    sizes = {"h"}  # of a head: the cache needs it
+    if isinstance(model.type, syntax.NamedType):
+        sizes |= {argument.name for argument in model.type.arguments if isinstance(argument, syntax.Name)}
+    missing = sorted(sizes - set(binding.dims))
+    if missing:
+        names = ", ".join(f"`{size}`" for size in missing)
+        raise _disagree(
+            chosen, f"needs the dimensions {names}, which the binding does not give", "Give them in `dims`."
+        )
+    return model.name.name
+
+
+def _cache_blocks(h: int, cache: str) -> int:
+    """Return the number of scales in a head of the cache. Raises M112 where a head is no whole number of blocks."""
+    if cache != "int8":
+        return 0
+    if h % _INT8_BLOCK:
+        raise BitternError(
+            CACHE_WIDTH,
+            f"The model's heads have {h} values, but an int8 cache has one scale for every {_INT8_BLOCK}.",
+            "Use `--cache f16` or `--cache f32`.",
+        )
+    return h // _INT8_BLOCK
+
+
+def _disagree(chosen: Family, what: str, remedy: str) -> BitternError:
+    return BitternError(DISAGREE, f"The program of the family `{chosen.name}` {what}.", f"{remedy} See {chosen.path}.")
+
+
 @dataclass(slots=True)
 class _Source:
-    """Gives the constants of fields, each made once."""
+    """Gives the constants of fields and remembers which were asked for."""
 
     checkpoint: Checkpoint
+    family: Family
     binding: Binding
+    asked: set[str] = field(default_factory=set)
 
     def node(self, path: str, declared: Tensor) -> Node:
         """Return the constant of a field."""
-        field = self.binding.fields[path]
-        if isinstance(field, Weight):
-            return self._weight(path, field, declared)
-        made = const(field.value, field.element)
-        assert made.type == declared, (path, made.type, declared)
+        self.asked.add(path)
+        found = self.binding.fields.get(path)
+        if found is None:
+            remedy = nearest(path, list(self.binding.fields)) or "Give it in `fields`."
+            raise _disagree(self.family, f"has the field `{path}`, which the binding does not give", remedy)
+        if isinstance(found, Weight):
+            return self._weight(path, found, declared)
+        return self._numbers(path, found, declared)
+
+    def _numbers(self, path: str, found: Numbers, declared: Tensor) -> Node:
+        made = const(found.value, found.element)
+        if made.type != declared:
+            assert isinstance(made.type, Tensor), path
+            what = f"has the field `{path}`, {text(declared)}, but the binding gives {text(made.type)}"
+            raise _disagree(self.family, what, "Give it the declared type.")
         return made
 
-    def _weight(self, path: str, field: Weight, declared: Tensor) -> Node:
-        info = self.checkpoint.tensors.get(field.tensor)
+    def _weight(self, path: str, found: Weight, declared: Tensor) -> Node:
+        info = self.checkpoint.tensors.get(found.tensor)
         if info is None:
             raise BitternError(
                 MISSING_TENSOR,
-                f"The file has no tensor `{field.tensor}` for the field `{path}`, {text(declared)}.",
-                nearest(field.tensor, list(self.checkpoint.tensors)) or "Convert the checkpoint again.",
+                f"The file has no tensor `{found.tensor}` for the field `{path}`, {text(declared)}.",
+                nearest(found.tensor, list(self.checkpoint.tensors)) or "Convert the checkpoint again.",
             )
         shape = tuple(dim(size) for size in info.shape)
         if shape != declared.shape:
             wanted = [size.constant for size in declared.shape]
             raise BitternError(
                 TENSOR_SHAPE,
-                f"The tensor `{field.tensor}` has shape {list(info.shape)}, but the field `{path}` has {wanted}.",
+                f"The tensor `{found.tensor}` has shape {list(info.shape)}, but the field `{path}` has {wanted}.",
                 "Metadata and tensors disagree: convert the checkpoint again.",
             )
         is_open = declared.element.kind is Kind.OPEN
         if not (info.element == declared.element or (is_open and (info.element.is_format or info.element.is_float))):
             raise BitternError(
                 TENSOR_ELEMENT,
-                f"The tensor `{field.tensor}` holds {info.element}, but the field `{path}` is {text(declared)}.",
+                f"The tensor `{found.tensor}` holds {info.element}, but the field `{path}` is {text(declared)}.",
                 "Convert the checkpoint so that this tensor has the declared type.",
             )
-        return const_blob(self.checkpoint.blob(field.tensor), Tensor(info.element, shape))
+        return const_blob(self.checkpoint.blob(found.tensor), Tensor(info.element, shape))
 
     def check_all_used(self) -> None:
-        """Refuse a file with tensors that no field takes. Raises M106."""
-        used = {field.tensor for field in self.binding.fields.values() if isinstance(field, Weight)}
+        """Refuse fields that the program lacks, and tensors that no field takes. Raises M106, M111."""
+        extra = sorted(set(self.binding.fields) - self.asked)
+        if extra:
+            what = f"has no field `{extra[0]}`, which the binding gives"
+            raise _disagree(self.family, what, nearest(extra[0], sorted(self.asked)) or "Take it out of `fields`.")
+        used = {found.tensor for found in self.binding.fields.values() if isinstance(found, Weight)}
         spare = [name for name in self.checkpoint.tensors if name not in used]
         if spare:
             first = self.checkpoint.tensors[spare[0]]

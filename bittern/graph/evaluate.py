@@ -3,9 +3,9 @@
 In come a function, the values of its dimension parameters and arrays; out come arrays. Strict evaluation has exactly
 the bits of `docs/numerics.md`; ideal evaluation holds every float as float64 and uses `ideal` bodies where they exist.
 
-`prepare` once and run often: constants are folded, maps cost nothing, updates of arrays that the program owns happen
-in place. How is said in `prepare.py` and `control.py` (making programs), `flow.py` (what may share memory), `batch.py`
-(loops over whole batches) and `program.py` (running).
+`prepare` once and run often: constants are folded, maps cost nothing, updates of arrays that the program owns happen in
+place. `prepare.py` and `control.py` make programs; `flow.py` says what may share memory, `extent.py` what is too large
+for one batch; `world.py` holds what several programs share; `batch.py` runs loops over whole batches, `program.py` all.
 """
 
 from collections.abc import Mapping, Sequence

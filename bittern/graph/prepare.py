@@ -20,13 +20,14 @@ from bittern.graph.flow import UPDATES, Instruction, Summary, leaf_types, viewed
 from bittern.graph.node import Function
 from bittern.graph.program import Action, CallSite, Program, Roots, Step, gatherer, reader
 from bittern.graph.world import CONSTANT, UNNUMBERED, Value, World, known_value, refuse_effects, resolved_leaves
-from bittern.ops.index import scatter_in_place, update_in_place
+from bittern.ops.index import scatter_add_in_place, scatter_in_place, update_in_place
 from bittern.ops.table import Array, Op, Site
 from bittern.types.dims import Dim
 
 IN_PLACE: Mapping[str, Callable[..., Array]] = {
     "update": update_in_place,
     "scatter": scatter_in_place,
+    "scatter_add": scatter_add_in_place,
 }
 
 _INLINE = 48  # nodes of a callee that is laid out in its caller
@@ -172,7 +173,7 @@ class Builder:
 
     def _update(self, kind: str, site: Site, meaning: Callable[..., Array], inputs: list[Value]) -> list[Value]:
         fresh = frozenset((self.fresh(),))
-        if kind not in IN_PLACE or not self.is_exclusive(inputs[0], inputs[1:]):
+        if not self.is_exclusive(inputs[0], inputs[1:]):
             return self.apply(control.copying(partial(meaning, site), self.world.copies), inputs, [fresh])
         self.note_written(inputs[0])
         action = control.overwriting(

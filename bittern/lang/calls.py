@@ -1,67 +1,39 @@
-"""Calls: conversions, ops, struct values, functions with generic arguments and overloads, inlining, effects."""
+"""Calls: what a callee names, arguments by name or place, struct values, functions inlined or as nodes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from bittern.base.errors import code, nearest
-from bittern.graph.node import Node, call, item
+from bittern.graph.node import call
 from bittern.lang import syntax
-from bittern.lang.builtins import BUILTINS, IDEAL, convert
-from bittern.lang.context import Context, Generics, expression, handles, placeholder
-from bittern.lang.terms import (
-    broadcast,
-    is_open_literal,
-    read,
-    take_value,
-    unpack_result,
-)
+from bittern.lang.builtin_table import BUILTINS, IDEAL, Brackets
+from bittern.lang.builtins import convert
+from bittern.lang.context import Context, Elaborated, Generics, Reject, expression, handles, placeholder
+from bittern.lang.effects import need_effect, take_tokens
+from bittern.lang.fitting import fit, need_given, with_modes
 from bittern.lang.frame import Scope
-from bittern.lang.generics import (
-    GENERIC_COUNT,
-    GENERIC_KIND,
-    GENERIC_OPEN,
-    NOT_PROVEN,
-    WEIGHT,
-    Formats,
-    Solver,
-    condition_of,
-    element_of,
-    fits_kind,
-    make_struct,
-    need_dim,
-    prove,
-    resolve,
-)
+from bittern.lang.generics import WEIGHT, Formats, counted, fits_kind, make_struct, modes_of, need_no_cycle, resolve
+from bittern.lang.instances import inline_body, instance_of
 from bittern.lang.library import Module, Overloads, mark
+from bittern.lang.literals import is_open_literal
+from bittern.lang.overloads import Chosen, alike, choose, swapped, value_mark
+from bittern.lang.ownership import borrow, give_value, read, take_value
+from bittern.lang.solver import Solver, check_where, need_solved, written_generics
 from bittern.lang.source import Span
-from bittern.lang.values import (
-    LangType,
-    StructType,
-    TupleType,
-    Value,
-    is_same,
-    leaf_types,
-    replace_leaves,
-    substitute_type,
-)
-from bittern.types.elements import ELEMENTS, Element, Kind
+from bittern.lang.values import LangType, Value, leaf_types, substitute_type
+from bittern.types.elements import ELEMENTS, Element
 from bittern.types.faults import ELEMENT_MISMATCH, SHAPE_MISMATCH
 from bittern.types.values import Tensor
 
 UNKNOWN_FUNCTION = code("E208", "unknown function")
 NOT_CALLABLE = code("E209", "a value is called")
-RECURSIVE = code("E210", "a function calls itself")
 ARGUMENT_COUNT = code("E313", "wrong number of arguments")
 ARGUMENT_TYPE = code("E314", "an argument has the wrong type")
 ARGUMENT_NAME = code("E315", "no parameter or field of this name, or given twice")
-NO_OVERLOAD = code("E316", "no form of a function fits the first argument")
-NOT_OWNED = code("E503", "an owned value is needed")
-EFFECT_UNDECLARED = code("E602", "an effect that the function's type does not allow")
-EFFECT_IN_MAP = code("E604", "an effect in a body whose order is free")
 
 
 @handles(syntax.Call)
-def call_expression(ctx: Context, e: syntax.Expr, expected: Element | None) -> Value:
+def call_expression(ctx: Context, e: Elaborated, expected: Element | None) -> Value:
     """Elaborate `callee[generics](arguments)` by what the callee names."""
     assert isinstance(e, syntax.Call)
     outer = dict(ctx.borrowed)
@@ -75,8 +47,12 @@ def call_expression(ctx: Context, e: syntax.Expr, expected: Element | None) -> V
 def _call(ctx: Context, e: syntax.Call, expected: Element | None) -> Value:
     name, brackets = _callee(ctx, e.callee)
     word = name.name
-    if ctx.scope.find(word) is not None:
-        ctx.reject(NOT_CALLABLE, name.span, f"`{word}` is a value, not a function")
+    local = ctx.scope.find(word)
+    if local is not None:
+        if local[0].value is None:
+            raise Reject(None)
+        note = ((local[0].span, "this value hides a function of the same name"),) if _is_function(ctx, word) else ()
+        ctx.reject(NOT_CALLABLE, name.span, f"`{word}` is a value, not a function", notes=note)
     if ctx.ideal and word in IDEAL:
         return IDEAL[word](ctx, e, brackets, expected)
     element = ctx.generics.elements.get(word) or ELEMENTS.get(word)
@@ -86,57 +62,34 @@ def _call(ctx: Context, e: syntax.Call, expected: Element | None) -> Value:
         return BUILTINS[word](ctx, e, brackets, expected)
     struct = ctx.module.find_struct(word)
     if struct is not None:
-        return make_struct_value(ctx, e, brackets, *struct)
+        return _struct_value(ctx, e, brackets, *struct)
     found = ctx.module.find_functions(word)
     if not found:
-        known = [*ctx.module.function_names(), *BUILTINS, *ELEMENTS]
-        ctx.reject(UNKNOWN_FUNCTION, name.span, f"unknown function `{word}`", hint=nearest(word, known))
-    return call_function(ctx, e, brackets, found)
+        if word in ctx.generics.dims or ctx.module.find_const(word) is not None:
+            ctx.reject(NOT_CALLABLE, name.span, f"`{word}` is a value, not a function")
+        known = [*ctx.module.names(), *BUILTINS, *ELEMENTS]
+        ctx.reject_unknown(UNKNOWN_FUNCTION, name.span, f"unknown function `{word}`", nearest(word, known))
+    return _function_value(ctx, e, brackets, found)
 
 
-def _callee(ctx: Context, e: syntax.Expr) -> tuple[syntax.Name, tuple[syntax.Expr, ...]]:
+def _is_function(ctx: Context, word: str) -> bool:
+    return word in BUILTINS or word in ELEMENTS or bool(ctx.module.find_functions(word))
+
+
+def _callee(ctx: Context, e: syntax.Expr) -> tuple[syntax.Name, Brackets]:
     if isinstance(e, syntax.Name):
         return e, ()
     if isinstance(e, syntax.Index) and isinstance(e.base, syntax.Name) and all(i.high is None for i in e.items):
         return e.base, tuple(i.low for i in e.items)
-    ctx.reject(NOT_CALLABLE, e.span, "only a named function can be called")
+    ctx.reject(NOT_CALLABLE, e.span, "only a function can be called, by its name")
 
 
-# --- struct values
+# --- arguments
 
 
-def make_struct_value(
-    ctx: Context, e: syntax.Call, brackets: tuple[syntax.Expr, ...], module: Module, struct: syntax.StructDecl
-) -> Value:
-    """`Act(q: codes, d: scales)`: every field once, by name or in order."""
-    given = _by_name(ctx, e, [f.name.name for f in struct.fields], struct.name.name)
-    solver = Solver(struct.generics, _explicit(ctx, brackets, struct.generics, struct.name.name, e.span))
-    there = replace(ctx, module=module)
-    values: dict[str, Value] = {}
-    for late in (False, True):
-        for field in struct.fields:
-            argument = given[field.name.name]
-            if is_open_literal(argument.value) == late:
-                element = _declared_element(field.type, solver.bound)
-                values[field.name.name] = take_value(ctx, argument.value, element)
-                solver.meet(field.type, values[field.name.name].type, there)
-    _require_solved(ctx, solver, e.span, struct.name.name)
-    type_ = make_struct(ctx, module, struct, _with_facts(solver.bound, ctx), None)
-    leaves: list[Node] = []
-    for name, declared in type_.fields:
-        argument = given[name]
-        value = fit(ctx, values[name], declared, argument.span, f"field `{name}`")
-        leaves.extend(value.leaves)
-    fields = tuple((f.name.name, _keep_formats(t, values[f.name.name].type)) for f, (_, t) in zip(struct.fields, type_.fields, strict=True))
-    mode = "own" if any(v.mode == "own" for v in values.values()) else "fresh"
-    return Value(StructType(type_.name, type_.arguments, fields), tuple(leaves), mode)
-
-
-def _keep_formats(declared: LangType, actual: LangType) -> LangType:
-    return actual if any(leaf.element == WEIGHT for leaf in leaf_types(declared)) else declared
-
-
-def _by_name(ctx: Context, e: syntax.Call, names: Sequence[str], what: str) -> dict[str, syntax.Argument]:
+def _by_name(ctx: Context, e: syntax.Call, declared: Sequence[syntax.FieldDecl], what: str) -> list[syntax.Argument]:
+    """Return the arguments in the order in which they are declared."""
+    names = [d.name.name for d in declared]
     given: dict[str, syntax.Argument] = {}
     for position, argument in enumerate(e.arguments):
         if argument.label is None and position >= len(names):
@@ -146,8 +99,8 @@ def _by_name(ctx: Context, e: syntax.Call, names: Sequence[str], what: str) -> d
             ctx.reject(
                 ARGUMENT_NAME,
                 argument.label.span if argument.label else argument.span,
-                f"`{what}` has no `{name}`" if name not in names else f"`{name}` is given twice",
-                hint=nearest(name, [n for n in names if n not in given]),
+                f"`{what}` has no `{name}`" if name not in names else f"`{name}` of `{what}` is given twice",
+                hint=nearest(name, [n for n in names if n not in given]) if name not in names else "",
             )
         given[name] = argument
     if len(given) != len(names) or len(e.arguments) > len(names):
@@ -155,136 +108,128 @@ def _by_name(ctx: Context, e: syntax.Call, names: Sequence[str], what: str) -> d
         ctx.reject(
             ARGUMENT_COUNT,
             e.span,
-            f"`{what}` takes {len(names)} arguments, {len(e.arguments)} are given",
-            expected=", ".join(names),
-            hint=f"missing: {missing}" if missing else "",
+            f"`{what}` takes {counted(len(names), 'argument')}",
+            found=str(len(e.arguments)),
+            expected=", ".join(names) or "none",
+            hint=f"{missing} is missing" if missing else "",
         )
-    return given
+    return [given[name] for name in names]
+
+
+Taker = Callable[[int, syntax.Argument], Value]
+
+
+def _elaborated(arguments: Sequence[syntax.Argument], take: Taker, known: dict[int, Value]) -> list[Value]:
+    """Elaborate arguments in the order in which they are written, open literals last; return them as declared."""
+    order = sorted(range(len(arguments)), key=lambda place: arguments[place].span.start)
+    for is_late in (False, True):
+        for place in order:
+            if place not in known and is_open_literal(arguments[place].value) == is_late:
+                known[place] = take(place, arguments[place])
+    return [known[place] for place in range(len(arguments))]
+
+
+def _declared_element(t: syntax.TypeExpr, bound: Generics) -> Element | None:
+    """Return the element that a literal takes from a parameter's type."""
+    if isinstance(t, syntax.NamedType):
+        return bound.elements.get(t.name.name) or ELEMENTS.get(t.name.name)
+    return None
+
+
+def _argument_value(ctx: Context, e: syntax.Expr, declared: syntax.TypeExpr, element: Element | None) -> Value:
+    """Elaborate an argument: owned parameters take the value, borrowed ones read it."""
+    if declared.mode == "own":
+        return give_value(ctx, e, element)
+    if declared.mode == "&":
+        borrow(ctx, e)
+        return read(ctx, e, element).shared()
+    return expression(ctx, e, element)
+
+
+# --- struct values
+
+
+def _struct_value(ctx: Context, e: syntax.Call, brackets: Brackets, module: Module, struct: syntax.StructDecl) -> Value:
+    """`Act(q: codes, d: scales)`: every field once, by name or in order."""
+    word = struct.name.name
+    arguments = _by_name(ctx, e, struct.fields, word)
+    solver = Solver(struct.generics, written_generics(ctx, brackets, struct.generics, word))
+    there = replace(ctx, module=module)
+
+    def take(place: int, argument: syntax.Argument) -> Value:
+        declared = struct.fields[place].type
+        value = take_value(ctx, argument.value, _declared_element(declared, solver.bound))
+        solver.meet(declared, value.type, there)
+        return value
+
+    values = _elaborated(arguments, take, {})
+    need_solved(ctx, solver, e.span, word)
+    bound = _with_facts(solver.bound, ctx)
+    plain = make_struct(ctx, module, struct, bound)
+    formats = [f for (_, wanted), value in zip(plain.fields, values, strict=True) for f in _formats(wanted, value.type)]
+    type_ = make_struct(ctx, module, struct, bound, Formats(iter(formats)))
+    whole = Value.tuple_of(
+        [
+            _fit_argument(ctx, value, declared, argument.value.span, f"the field `{name}` of `{word}`")
+            for (name, declared), value, argument in zip(type_.fields, values, arguments, strict=True)
+        ]
+    )
+    return Value(type_, whole.leaves, whole.modes)
+
+
+def _fit_argument(ctx: Context, value: Value, declared: LangType, span: Span, what: str) -> Value:
+    """Return the value as an argument of the declared type."""
+    given, code_ = value.type, ARGUMENT_TYPE
+    if isinstance(given, Tensor) and isinstance(declared, Tensor):
+        if given.element == declared.element:
+            code_ = SHAPE_MISMATCH
+        elif given.shape == declared.shape:
+            code_ = ELEMENT_MISMATCH
+    return fit(ctx, value, declared, span, code_, f"{what} has another type")
+
+
+def _with_facts(bound: Generics, ctx: Context) -> Generics:
+    return Generics(bound.dims, bound.elements, ctx.generics.facts, ctx.generics.relations)
 
 
 # --- functions
 
 
-@dataclass(slots=True)
-class Chosen:
-    """One function with its first argument looked at. is_open: the element is not known yet (generic check)."""
-
-    module: Module
-    declaration: syntax.FunctionDecl
-    is_open: bool = False
-
-
-def call_function(
-    ctx: Context, e: syntax.Call, brackets: tuple[syntax.Expr, ...], found: Sequence[Overloads]
-) -> Value:
+def _function_value(ctx: Context, e: syntax.Call, brackets: Brackets, found: Sequence[Overloads]) -> Value:
     """Call a function of the library or of this program: find generics, check, then inline it or make a call node."""
-    sample = found[0].members[0]
-    names = [p.name.name for p in sample.parameters]
-    given = _by_name(ctx, e, names, sample.name.name)
-    values: dict[str, Value] = {}
-    chosen: Chosen | None = None
-    if sum(len(o.members) for o in found) == 1:
-        chosen = Chosen(found[0].module, sample)
-    else:
-        first = argument_value(ctx, given[names[0]], sample.parameters[0].type, None)
-        values[names[0]] = first
-        chosen = choose_overload(ctx, found, first, given[names[0]].span)
+    members = alike(ctx, found, e.callee.span)
+    chosen = members[0]
+    word = chosen.declaration.name.name
+    arguments = _by_name(ctx, e, chosen.declaration.parameters, word)
+    for argument in arguments:
+        if isinstance(argument.value, syntax.Unary) and argument.value.operator == "&":
+            borrow(ctx, argument.value.operand)
+    known: dict[int, Value] = {}
+    if len(members) > 1:
+        known[0] = _argument_value(ctx, arguments[0].value, chosen.declaration.parameters[0].type, None)
+        chosen = choose(ctx, members, known[0], arguments[0].value.span)
     declaration = chosen.declaration
-    solver = Solver(declaration.generics, _explicit(ctx, brackets, declaration.generics, declaration.name.name, e.span))
+    solver = Solver(declaration.generics, written_generics(ctx, brackets, declaration.generics, word))
     there = replace(ctx, module=chosen.module)
-    if names and names[0] in values:
-        solver.meet(declaration.parameters[0].type, values[names[0]].type, there)
-    for late in (False, True):
-        for parameter in declaration.parameters:
-            argument = given[parameter.name.name]
-            if parameter.name.name in values or is_open_literal(argument.value) != late:
-                continue
-            value = argument_value(ctx, argument, parameter.type, _declared_element(parameter.type, solver.bound))
-            values[parameter.name.name] = value
-            solver.meet(parameter.type, value.type, there)
-    if chosen.is_open:
-        _forget_mark(solver, declaration)
-    _require_solved(ctx, solver, e.span, declaration.name.name)
-    return apply(ctx, chosen, solver.bound, [values[n] for n in names], [given[n] for n in names], e.span)
+    if known:
+        solver.meet(declaration.parameters[0].type, known[0].type, there)
 
-
-def _forget_mark(solver: Solver, declaration: syntax.FunctionDecl) -> None:
-    """In an open overload the first member stands for all; its element arguments are whatever was met."""
-    for generic in declaration.generics:
-        if generic.kind and generic.name.name not in solver.bound.elements:
-            solver.bound.elements[generic.name.name] = WEIGHT
-
-
-def argument_value(
-    ctx: Context, argument: syntax.Argument, declared: syntax.TypeExpr, element: Element | None
-) -> Value:
-    """Elaborate an argument: owned parameters take the value, all others read it."""
-    if declared.mode == "own":
-        value = take_value(ctx, argument.value, element)
-        if value.mode == "":
-            ctx.reject(
-                NOT_OWNED,
-                argument.span,
-                "the parameter takes ownership, but this value is shared",
-                expected="an owned or fresh value",
-                hint="a copy is fresh: `copy(x)`",
-            )
+    def take(place: int, argument: syntax.Argument) -> Value:
+        declared = declaration.parameters[place].type
+        value = _argument_value(ctx, argument.value, declared, _declared_element(declared, solver.bound))
+        solver.meet(declared, value.type, there)
         return value
-    if isinstance(argument.value, (syntax.Name, syntax.Field, syntax.Index)) and declared.mode == "&":
-        return read(ctx, argument.value).shared()
-    return expression(ctx, argument.value, element)
+
+    values = _elaborated(arguments, take, known)
+    if chosen.is_open:
+        for generic in declaration.generics:
+            if generic.kind:
+                solver.bound.elements.setdefault(generic.name.name, WEIGHT)
+    need_solved(ctx, solver, e.span, word)
+    return _apply(ctx, chosen, solver.bound, values, arguments, e.span)
 
 
-def choose_overload(ctx: Context, found: Sequence[Overloads], first: Value, span: Span) -> Chosen:
-    """Return the function whose first parameter has the element of the first argument."""
-    given = _value_mark(first.type)
-    members = [Chosen(o.module, m) for o in found for m in o.members]
-    for member in members:
-        if mark(member.declaration) == given.name:
-            return member
-    general = next((m for m in members if not mark(m.declaration)), None)
-    if general is not None and given != WEIGHT:
-        return general
-    if given.kind is Kind.OPEN:
-        return replace(min(members, key=_likeness), is_open=True)
-    name = members[0].declaration.name.name
-    known = sorted(mark(m.declaration) for m in members if mark(m.declaration))
-    ctx.reject(
-        NO_OVERLOAD,
-        span,
-        f"`{name}` has no form for {given.name}",
-        found=ctx.text(first.type),
-        expected=", ".join(known),
-    )
-
-
-def _likeness(member: Chosen) -> int:
-    """Order overloads by how well they stand for all: one whose element occurs nowhere else in its signature is best."""
-    element = ELEMENTS[mark(member.declaration)]
-    return 0 if element.is_format else 1 if element.name != "f32" else 2
-
-
-def _swapped(type_: LangType, old: Element, new: Element) -> LangType:
-    """Return a type with an element replaced."""
-    leaves = [Tensor(new if t.element == old else t.element, t.shape, t.space) for t in leaf_types(type_)]
-    swapped = replace_leaves(type_, leaves)
-    if isinstance(swapped, StructType):
-        return replace(swapped, arguments=tuple(new if a == old else a for a in swapped.arguments))
-    if isinstance(swapped, TupleType) and isinstance(type_, TupleType):
-        return TupleType(tuple(_swapped(item, old, new) for item in type_.items))
-    return swapped
-
-
-def _value_mark(type_: LangType) -> Element:
-    if isinstance(type_, StructType):
-        element = next((a for a in type_.arguments if isinstance(a, Element)), None)
-        if element is not None:
-            return element
-    leaves = leaf_types(type_)
-    return leaves[0].element if leaves else WEIGHT
-
-
-def apply(
+def _apply(
     ctx: Context,
     chosen: Chosen,
     bound: Generics,
@@ -293,183 +238,66 @@ def apply(
     span: Span,
 ) -> Value:
     """Check arguments against the declaration and make the result."""
-    declaration, module = chosen.declaration, chosen.module
-    name = f"{module.name}.{declaration.name.name}"
-    if name in ctx.callers:
-        ctx.reject(RECURSIVE, span, f"`{declaration.name.name}` calls itself", hint="write it as `for` or `while`")
+    declaration = chosen.declaration
+    need_no_cycle(ctx, declaration, span, "write it as a `for` or `while`")
     there = replace(
-        ctx, module=module, generics=_with_facts(bound, ctx), scope=Scope(ctx.frame), callers=(*ctx.callers, name)
+        ctx,
+        module=chosen.module,
+        generics=_with_facts(bound, ctx),
+        scope=Scope(ctx.frame),
+        callers=(*ctx.callers, declaration),
     )
     fitted = []
     for parameter, value, argument in zip(declaration.parameters, values, arguments, strict=True):
-        with_types = resolve_like(there, parameter.type, value.type)
+        declared = _like(there, parameter.type, value.type)
         if chosen.is_open:
-            with_types = _swapped(with_types, ELEMENTS[mark(declaration)], _value_mark(values[0].type))
-        fitted.append(fit(ctx, value, with_types, argument.span, f"`{parameter.name.name}`", parameter.type.mode))
-    if not chosen.is_open:
-        check_where(ctx, there, declaration, span)
-    else:
-        mode = "own" if declaration.result.mode == "own" else "fresh"
-        result = resolve(there, declaration.result)
-        return replace(placeholder(_swapped(result, ELEMENTS[mark(declaration)], _value_mark(values[0].type))), mode=mode)
+            declared = swapped(declared, ELEMENTS[mark(declaration)], value_mark(values[0].type))
+        what = f"`{parameter.name.name}` of `{declaration.name.name}`"
+        value = _fit_argument(ctx, value, declared, argument.value.span, what)
+        need_given(ctx, value, modes_of(parameter.type, declared), argument.value.span, f"{what} takes ownership")
+        fitted.append(value)
+    for effect in declaration.effects:
+        need_effect(ctx, effect.name, declaration.name.name, span, effect.span)
+    if chosen.is_open:
+        return _open_result(there, declaration, value_mark(values[0].type))
+    check_where(ctx, there, declaration, span)
     if declaration.inline:
-        from bittern.lang.elaborate import inline_body
-
         return inline_body(there, declaration, fitted)
-    return call_instance(ctx, there, chosen, bound, fitted, span)
+    return _call_node(ctx, there, chosen, bound, fitted)
 
 
-def resolve_like(ctx: Context, declared: syntax.TypeExpr, actual: LangType) -> LangType:
+def _like(ctx: Context, declared: syntax.TypeExpr, actual: LangType) -> LangType:
     """Resolve a parameter's type; weights take the formats of the argument."""
     plain = resolve(ctx, declared)
-    wanted, given = leaf_types(plain), leaf_types(actual)
-    if len(wanted) != len(given):
-        return plain
-    formats = [g.element for w, g in zip(wanted, given, strict=True) if w.element == WEIGHT]
+    formats = _formats(plain, actual)
     return resolve(ctx, declared, Formats(iter(formats))) if formats else plain
 
 
-def call_instance(
-    ctx: Context, there: Context, chosen: Chosen, bound: Generics, values: Sequence[Value], span: Span
-) -> Value:
-    """Make a call node to the instance of a function for these argument types."""
-    from bittern.lang.elaborate import Instance, instance_of
+def _formats(declared: LangType, actual: LangType) -> list[Element]:
+    """Return the elements that the weights of a declared type have in the type that is given."""
+    pairs = zip(leaf_types(declared), leaf_types(actual), strict=False)
+    weights = [given.element for wanted, given in pairs if wanted.element == WEIGHT]
+    return [element if fits_kind(element, "format") else WEIGHT for element in weights]
 
+
+def _open_result(there: Context, declaration: syntax.FunctionDecl, given: Element) -> Value:
+    """Return what stands for the result of an overload that is chosen when the element is known."""
+    result = resolve(there, declaration.result)
+    value = placeholder(swapped(result, ELEMENTS[mark(declaration)], given))
+    return with_modes(value, modes_of(declaration.result, result))
+
+
+def _call_node(ctx: Context, there: Context, chosen: Chosen, bound: Generics, values: Sequence[Value]) -> Value:
+    """Make a call node to the instance of a function for these argument types."""
     declaration = chosen.declaration
-    _check_effects(ctx, declaration, span)
-    made: Instance | None = instance_of(there, chosen.module, declaration, bound, [v.type for v in values])
-    if made is None or made.function is None:
-        return placeholder(resolve(there, declaration.result))
+    made = instance_of(there, chosen.module, declaration, bound, [v.type for v in values])
+    if made.function is None:
+        result = resolve(there, declaration.result)
+        return with_modes(placeholder(result), modes_of(declaration.result, result))
     leaves = [leaf for value in values for leaf in value.leaves]
     dims = [bound.dims[name] for name in made.dims]
     effects = made.function.effects
-    result_type = substitute_type(made.result, dims)
     node = call(made.function, [*leaves, *(ctx.frame.tokens[f] for f in effects)], dims)
-    mode = "own" if declaration.result.mode == "own" or _has_own(declaration.result) else "fresh"
-    if not effects:
-        return unpack_result(result_type, node, mode)
-    count = len(leaf_types(result_type))
-    for place, effect in enumerate(effects):
-        ctx.frame.tokens[effect] = item(node, count + place)
-    return Value(result_type, tuple(item(node, i) for i in range(count)), mode)
-
-
-def _has_own(t: syntax.TypeExpr) -> bool:
-    return isinstance(t, syntax.TupleType) and any(i.mode == "own" or _has_own(i) for i in t.items)
-
-
-def _check_effects(ctx: Context, declaration: syntax.FunctionDecl, span: Span) -> None:
-    for effect in declaration.effects:
-        if effect.name not in ctx.effects:
-            ctx.reject(
-                EFFECT_UNDECLARED,
-                span,
-                f"`{declaration.name.name}` has the effect `{effect.name}`, which this function does not declare",
-                hint=f"add `! {effect.name}` to its type",
-                notes=((effect.span, "declared here"),),
-            )
-        if effect.name not in ctx.frame.tokens:
-            ctx.reject(
-                EFFECT_IN_MAP,
-                span,
-                f"the effect `{effect.name}` has no order inside a map",
-                hint="use a `for`, whose rounds are in order",
-            )
-
-
-def check_where(ctx: Context, there: Context, declaration: syntax.FunctionDecl, span: Span) -> None:
-    """Check the callee's conditions on dimensions with the caller's facts."""
-    for clause in declaration.where:
-        condition = condition_of(there, clause)
-        outcome = prove(ctx, condition)
-        if outcome is True:
-            continue
-        operator, left, right = condition
-        text = f"{ctx.text(left)} {operator} {ctx.text(right)}"
-        ctx.reject(
-            NOT_PROVEN,
-            span,
-            f"`{declaration.name.name}` needs {text}",
-            found="it does not hold" if outcome is False else "nothing here says so",
-            hint="" if outcome is False else f"add `where {text}` to this function",
-            notes=((clause.span, "the condition is written here"),),
-        )
-
-
-def fit(ctx: Context, value: Value, declared: LangType, span: Span, what: str, mode: str = "") -> Value:
-    """Return the value as an argument of the declared type, a scalar spread where an array is wanted."""
-    given = value.type
-    if isinstance(given, Tensor) and isinstance(declared, Tensor) and not given.shape and given.element == declared.element:
-        value = broadcast(ctx, value, declared.shape, span)
-        given = value.type
-    if is_same(given, declared, elements=not ctx.ideal):
-        return value
-    is_shape = isinstance(given, Tensor) and isinstance(declared, Tensor) and given.element == declared.element
-    is_element = isinstance(given, Tensor) and isinstance(declared, Tensor) and given.shape == declared.shape
-    ctx.reject(
-        SHAPE_MISMATCH if is_shape else ELEMENT_MISMATCH if is_element else ARGUMENT_TYPE,
-        span,
-        f"{what} has the wrong type",
-        found=ctx.text(given),
-        expected=ctx.text(declared),
-    )
-
-
-# --- generic arguments
-
-
-def _explicit(
-    ctx: Context, brackets: tuple[syntax.Expr, ...], declared: tuple[syntax.Generic, ...], what: str, span: Span
-) -> Generics:
-    bound = Generics(facts=ctx.generics.facts)
-    if len(brackets) > len(declared):
-        ctx.reject(
-            GENERIC_COUNT,
-            span,
-            f"`{what}` takes {len(declared)} generic arguments",
-            found=str(len(brackets)),
-            expected=", ".join(g.name.name for g in declared) or "none",
-        )
-    for generic, argument in zip(declared, brackets, strict=False):
-        if not generic.kind:
-            bound.dims[generic.name.name] = need_dim(ctx, argument)
-            continue
-        element = element_of(ctx, argument)
-        if not fits_kind(element, generic.kind):
-            ctx.reject(
-                GENERIC_KIND, argument.span, f"{element} is not a {generic.kind} type", expected=f"a {generic.kind}"
-            )
-        bound.elements[generic.name.name] = element
-    return bound
-
-
-def _require_solved(ctx: Context, solver: Solver, span: Span, what: str) -> None:
-    missing = solver.solve()
-    if missing:
-        names = ", ".join(f"`{g.name.name}`" for g in missing)
-        ctx.reject(
-            GENERIC_OPEN,
-            span,
-            f"the arguments of `{what}` do not say what {names} is",
-            hint=f"give it in brackets: `{what}[...](...)`",
-        )
-    for generic in solver.declared:
-        element = solver.bound.elements.get(generic.name.name) if generic.kind else None
-        if element is not None and not fits_kind(element, generic.kind) and element != WEIGHT:
-            ctx.reject(
-                GENERIC_KIND,
-                span,
-                f"{element} does not fit `{generic.name.name}` of `{what}`",
-                expected=f"a {generic.kind} type",
-            )
-
-
-def _with_facts(bound: Generics, ctx: Context) -> Generics:
-    return Generics(bound.dims, bound.elements, ctx.generics.facts, ctx.generics.relations)
-
-
-def _declared_element(t: syntax.TypeExpr, bound: Generics) -> Element | None:
-    if isinstance(t, syntax.NamedType):
-        return bound.elements.get(t.name.name) or ELEMENTS.get(t.name.name)
-    return None
-
+    type_ = substitute_type(made.result, dims)
+    value = Value.of(type_, take_tokens(ctx, node, type_, effects))
+    return with_modes(value, modes_of(declaration.result, type_))

@@ -1,15 +1,17 @@
 """Checking whole files: every declaration is elaborated once for all arguments; all errors come at once."""
 
+import re
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bittern.base.errors import BitternError, code
-from bittern.graph.node import Function
 from bittern.lang import syntax
-from bittern.lang.context import Context, Generics, Reject
-from bittern.lang.elaborate import OVERLOAD_SHAPE, constant_value, instance_for
-from bittern.lang.frame import Frame, Scope
-from bittern.lang.generics import open_generics, resolve
-from bittern.lang.library import Library, Module, mark
+from bittern.lang.context import Context, Generics, Reject, expression
+from bittern.lang.elaborate import instance_for
+from bittern.lang.generics import need_modes, open_generics, resolve
+from bittern.lang.lexer import TOO_DEEP
+from bittern.lang.library import Library, Module
+from bittern.lang.overloads import OVERLOAD_SHAPE, parameter_names
 from bittern.lang.source import Diagnostic, Source
 from bittern.types.dims import symbol
 
@@ -19,94 +21,122 @@ NO_SOURCE = code("U101", "a source file cannot be read")
 def check_text(text: str, name: str, library: Library | None = None) -> list[Diagnostic]:
     """Return all errors of one source text. name: shown as the file's name."""
     library = library or Library.standard()
-    module = library.add(Path(name).stem, [Source(name, text)])
-    check_module(module)
+    check_module(library.add(Path(name).stem, [Source(name, text)]))
     return _ordered(library)
 
 
-def check_paths(paths: list[str]) -> list[Diagnostic]:
+def check_paths(paths: Sequence[str]) -> list[Diagnostic]:
     """Return all errors of `.btn` files and folders of them. Raises U101 where there is nothing to read."""
     library = Library.standard()
     for given in paths:
         path = Path(given)
-        files = sorted(path.rglob("*.btn")) if path.is_dir() else [path]
-        if not files:
+        try:
+            modules = [library.load(name, files, folder) for name, files, folder in _modules(path)]
+        except OSError as error:
+            what = f"The file {error.filename or path} cannot be read: {error.strerror}."
+            raise BitternError(NO_SOURCE, what, "Name a file or folder that exists.") from error
+        if not modules:
             raise BitternError(NO_SOURCE, f"The folder {path} holds no `.btn` file.", "Name a file or another folder.")
-        for file in files:
-            try:
-                text = file.read_bytes().decode("utf-8", errors="replace")
-            except OSError as error:
-                raise BitternError(
-                    NO_SOURCE, f"The file {file} cannot be read: {error.strerror}.", "Name a file that exists."
-                ) from error
-            check_module(library.add(file.stem, [Source(str(file), text)], file.parent))
+        for module in modules:
+            check_module(module)
     return _ordered(library)
+
+
+def _modules(path: Path) -> Iterator[tuple[str, list[Path], Path]]:
+    """Yield the modules of a path: name, files, and the folder where their `use` looks first."""
+    folders = [path.parent]
+    if path.is_dir():
+        inner = [p.parent for p in path.rglob("*.btn") if not any(n.startswith(".") for n in p.relative_to(path).parts)]
+        folders = sorted(set(inner))
+    for folder in folders:
+        files = sorted(folder.glob("*.btn"))
+        if _is_module(folder):
+            yield folder.resolve().name, files, folder.parent
+        else:
+            for file in files if path.is_dir() else [path]:
+                yield file.stem, [file], folder
+
+
+def _is_module(folder: Path) -> bool:
+    """Whether the files of a folder are one module: some file beside the folder uses it by its name."""
+    used = re.compile(rf"^\s*use\s+{re.escape(folder.resolve().name)}\b", re.MULTILINE)
+    beside = folder.resolve().parent.glob("*.btn")
+    return any(used.search(file.read_text("utf-8", errors="replace")) for file in beside)
 
 
 def check_module(module: Module) -> None:
     """Elaborate every declaration of a module; errors go to its library."""
     for const in module.consts.values():
-        _guard(module, lambda ctx, const=const: constant_value(ctx, module, const))  # type: ignore[misc]
+        _guarded(module, const, _check_const)
     for struct in module.structs.values():
-        _guard(module, lambda ctx, struct=struct: _check_struct(ctx, struct))  # type: ignore[misc]
+        _guarded(module, struct, _check_struct)
     for members in module.functions.values():
         for declaration in members:
-            _quietly(module, declaration)
+            _guarded(module, declaration, _check_function)
         _check_overloads(module, members)
 
 
-def functions(module: Module) -> dict[str, Function]:
-    """Return the elaborated functions of a module without element parameters, by name; overloads carry their mark."""
-    found = {}
-    for name, members in module.functions.items():
-        for declaration in members:
-            if not open_generics(declaration.generics):
-                key = name if len(members) == 1 else f"{name}.{mark(declaration)}"
-                found[key] = instance_for(module, declaration, {})
-    return found
-
-
-def _quietly(module: Module, declaration: syntax.FunctionDecl) -> None:
+def _guarded(
+    module: Module, declaration: syntax.Declared, action: Callable[[Context, syntax.Declared], object]
+) -> None:
+    """Do something with a declaration; what it rejects, and what is too deep for us, becomes a diagnostic."""
+    errors = module.library.errors
     try:
-        instance_for(module, declaration, {})
-    except BitternError:
-        assert module.library.errors.found
-
-
-def _guard(module: Module, action: object) -> None:
-    frame = Frame("function", None, ())
-    ctx = Context(module.library, module, Generics(), frame, Scope(frame), module.library.errors)
-    try:
-        action(ctx)  # type: ignore[operator]
+        action(Context.outside(module), declaration)
     except Reject as reject:
-        ctx.caught(reject)
+        if reject.diagnostic is not None:
+            errors.add(reject.diagnostic)
+    except RecursionError:
+        name = declaration.name
+        message = f"calls and expressions below `{name.name}` are nested too deeply"
+        errors.add(
+            Diagnostic(TOO_DEEP, name.span, message, hint="name parts of them with `let`, or call in a flatter way")
+        )
 
 
-def _check_struct(ctx: Context, struct: syntax.StructDecl) -> None:
+def _check_const(ctx: Context, declaration: syntax.Declared) -> None:
+    assert isinstance(declaration, syntax.ConstDecl)
+    expression(ctx, declaration)
+
+
+def _check_function(ctx: Context, declaration: syntax.Declared) -> None:
+    assert isinstance(declaration, syntax.FunctionDecl)
+    try:
+        instance_for(ctx.module, declaration, {})
+    except BitternError:
+        assert ctx.errors.found
+
+
+def _check_struct(ctx: Context, struct: syntax.Declared) -> None:
+    assert isinstance(struct, syntax.StructDecl)
     dims = [g.name.name for g in struct.generics if not g.kind]
     ctx.generics = Generics({n: symbol(i) for i, n in enumerate(dims)}, open_generics(struct.generics))
     ctx.names = tuple(dims)
+    ctx.callers = (struct,)
     for field in struct.fields:
-        resolve(ctx, field.type)
+        try:
+            need_modes(ctx, field.type, (), "a field")
+            resolve(ctx, field.type)
+        except Reject as reject:
+            ctx.caught(reject)
 
 
-def _check_overloads(module: Module, members: list[syntax.FunctionDecl]) -> None:
+def _check_overloads(module: Module, members: Sequence[syntax.FunctionDecl]) -> None:
     first = members[0]
     for other in members[1:]:
-        same = len(first.parameters) == len(other.parameters) and [p.name.name for p in first.parameters] == [
-            p.name.name for p in other.parameters
-        ]
-        if not same:
+        if parameter_names(other) != parameter_names(first):
             module.library.errors.add(
                 Diagnostic(
                     OVERLOAD_SHAPE,
                     other.name.span,
-                    f"`{other.name.name}` is declared with other parameters elsewhere",
-                    hint="overloads differ in the element of the first parameter only",
+                    f"the forms of `{other.name.name}` have different parameters",
+                    found=", ".join(parameter_names(other)) or "none",
+                    expected=", ".join(parameter_names(first)) or "none",
+                    hint="overloads differ in the element of their first parameter only",
                     notes=((first.name.span, "declared here first"),),
                 )
             )
 
 
 def _ordered(library: Library) -> list[Diagnostic]:
-    return sorted(library.errors.found, key=lambda d: (d.span.source.name, d.span.start))
+    return sorted(library.errors.found, key=lambda each: (each.span.source.name, each.span.start))

@@ -1,17 +1,17 @@
 """What an elaboration carries along: the module, the generic arguments, the frame and scope, and where errors go."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
-from bittern.base.errors import code
-from bittern.graph.node import Node, node
+from bittern.graph.node import Attribute, Node, node
 from bittern.lang import syntax
-from bittern.lang.frame import Frame, Scope
+from bittern.lang.frame import Binding, Frame, Scope
 from bittern.lang.source import Diagnostic, Span
-from bittern.lang.values import LangType, Value, leaf_types, type_text
+from bittern.lang.values import LangType, Value, changed_dims, leaf_types, type_text
 from bittern.ops.table import ops
-from bittern.types.dims import Dim, apply_facts
+from bittern.types.dims import Dim, apply_facts, without_facts
 from bittern.types.elements import Element
 from bittern.types.faults import TypeFault
 from bittern.types.values import Tensor, Type
@@ -19,10 +19,10 @@ from bittern.types.values import Tensor, Type
 if TYPE_CHECKING:
     from bittern.lang.library import Library, Module
 
-POISONED = code("E200", "depends on a name whose definition has an error")
+Elaborated: TypeAlias = syntax.Expr | syntax.ConstDecl
 
 
-class Reject(Exception):
+class Reject(Exception):  # noqa: N818  (it is control flow, not an error)
     """Leaves the statement that is being elaborated. The diagnostic is None where the cause was reported already."""
 
     def __init__(self, diagnostic: Diagnostic | None) -> None:
@@ -45,6 +45,10 @@ class Errors:
             self._seen.add(key)
             self.found.append(diagnostic)
 
+    def of(self, source: str) -> list[Diagnostic]:
+        """Return the diagnostics in the source of this name."""
+        return [each for each in self.found if each.span.source.name == source]
+
 
 @dataclass(slots=True)
 class Generics:
@@ -64,9 +68,10 @@ class Generics:
 class Context:
     """One function (or inlined call) under elaboration.
 
-    names: the names of the dimension symbols, by position, for messages. callers: names of the functions around, to
-    find recursion. ideal: the body states a meaning over the reals. effects: what the function's type allows.
-    borrowed: owned names read through `&` in the call that is being elaborated. labels, lines: names and places of nodes.
+    names: the names of the dimension symbols, by position, for messages. callers: the declarations that are being
+    elaborated around, to find recursion. ideal: the body states a meaning over the reals. effects: what the function's
+    type allows. borrowed: owned names read through `&` in the call that is being elaborated. labels, lines: names and
+    places of nodes.
     """
 
     library: "Library"
@@ -76,12 +81,19 @@ class Context:
     scope: Scope
     errors: Errors
     names: tuple[str, ...] = ()
-    callers: tuple[str, ...] = ()
+    callers: "tuple[syntax.Declared, ...]" = ()
     ideal: bool = False
     effects: tuple[str, ...] = ()
-    borrowed: dict[str, Span] = field(default_factory=dict)
+    borrowed: dict[Binding, Span] = field(default_factory=dict)
     labels: dict[bytes, str] = field(default_factory=dict)
     lines: dict[bytes, tuple[str, int]] = field(default_factory=dict)
+
+    @staticmethod
+    def outside(module: "Module", callers: "tuple[syntax.Declared, ...]" = ()) -> "Context":
+        """Return a context in which no function is: that of a constant, or of the fields of a struct."""
+        frame = Frame("function", None, ())
+        library = module.library
+        return Context(library, module, Generics(), frame, Scope(frame), library.errors, callers=callers)
 
     def label(self, leaves: Sequence[Node], name: syntax.Name) -> None:
         """Remember what the program calls these nodes, and where; of a function's own nodes only."""
@@ -95,11 +107,15 @@ class Context:
 
     def within(self, frame: Frame) -> "Context":
         """Return the context inside a body."""
-        return replace(self, frame=frame, scope=Scope(frame, self.scope), borrowed={})
+        return replace(self, frame=frame, scope=Scope(frame, self.scope, frame.kind), borrowed={})
 
-    def block(self) -> "Context":
-        """Return the context of an inner block of the same frame."""
-        return replace(self, scope=Scope(self.frame, self.scope))
+    def block(self, body: str = "") -> "Context":
+        """Return the context of an inner block of the same frame. body: its kind if it is a body (`each`)."""
+        return replace(self, scope=Scope(self.frame, self.scope, body))
+
+    def is_caller(self, declaration: "syntax.Declared") -> bool:
+        """Whether a declaration is being elaborated around this place."""
+        return any(caller is declaration for caller in self.callers)
 
     def reject(
         self,
@@ -115,52 +131,64 @@ class Context:
         """Report an error and leave the statement."""
         raise Reject(Diagnostic(code_, span, message, found, expected, hint, notes))
 
+    def reject_unknown(self, code_: str, span: Span, message: str, hint: str = "") -> NoReturn:
+        """Report an unknown name, unless a syntax error has hidden declarations: then the name may be one of them."""
+        if self.module.is_hiding():
+            raise Reject(None)
+        self.reject(code_, span, message, hint=hint)
+
     def caught(self, reject: Reject) -> None:
         """Keep the diagnostic of a statement that was left."""
         if reject.diagnostic is not None:
             self.errors.add(reject.diagnostic)
 
     def text(self, type_: LangType | Dim) -> str:
-        """Print a type or dimension with the names of this function."""
+        """Print a type or dimension as this function writes it: with its names, and without what facts add."""
         if isinstance(type_, Dim):
-            return type_.text(self.names)
-        return type_text(type_, self.names)
+            return without_facts(type_, self.generics.facts).text(self.names)
+        return type_text(changed_dims(type_, lambda size: without_facts(size, self.generics.facts)), self.names)
 
-    def op(self, kind: str, inputs: Sequence[Node], span: Span, **attributes: object) -> Node:
-        """Return a primitive op's node, or reject with the row's own words."""
+    def op(self, kind: str, inputs: Sequence[Node], span: Span, shown: str = "", **attributes: Attribute) -> Node:
+        """Return a primitive op's node, or reject with the row's own words. shown: how the program writes the op."""
         row = ops()[kind]
         try:
             type_ = row.rule(tuple(i.type for i in inputs), attributes)
         except TypeFault as fault:
-            names = [self.text(d) if isinstance(d, Dim) else str(d) for d in fault.dims]
             self.reject(
                 fault.code,
                 span,
-                f"`{kind}` does not fit its operands",
-                found=fault.found.format(*names) if names else fault.found,
-                expected=fault.expected.format(*names) if names else fault.expected,
-                hint=fault.hint.format(*names) if names else fault.hint,
+                f"`{shown or kind}` does not fit its operands",
+                found=self._fault_text(fault.found, fault.dims),
+                expected=self._fault_text(fault.expected, fault.dims),
+                hint=self._fault_text(fault.hint, fault.dims),
             )
-        return node(kind, inputs, attributes, type_)  # type: ignore[arg-type]
+        return node(kind, inputs, attributes, type_)
 
-    def value(self, kind: str, inputs: Sequence[Node], span: Span, **attributes: object) -> Value:
+    def _fault_text(self, text: str, dims: tuple[object, ...]) -> str:
+        """Fill a rule's phrase: its dimensions by number, and this function's names for `d0`, `d1`, ..."""
+        if dims:
+            text = text.format(*(self.text(d) if isinstance(d, Dim) else str(d) for d in dims))
+        places = dict(enumerate(self.names))
+        return re.sub(r"\bd(\d+)\b", lambda match: places.get(int(match[1]), match[0]), text)
+
+    def value(self, kind: str, inputs: Sequence[Node], span: Span, shown: str = "", **attributes: Attribute) -> Value:
         """Return a primitive op of one tensor result as a fresh value."""
-        made = self.op(kind, inputs, span, **attributes)
+        made = self.op(kind, inputs, span, shown, **attributes)
         assert isinstance(made.type, Tensor), made.type
-        return Value(made.type, (made,), "fresh")
+        return Value.of(made.type, (made,), "fresh")
 
 
-def placeholder(type_: LangType) -> Value:
+def placeholder(type_: LangType, modes: str | Sequence[str] = "fresh") -> Value:
     """Return a value of the type that stands for a result which is not known yet (generic check, or after an error)."""
     leaves = tuple(_unknown(leaf, index) for index, leaf in enumerate(leaf_types(type_)))
-    return Value(type_, leaves, "fresh")
+    return Value.of(type_, leaves).marked(modes)
 
 
 def _unknown(type_: Type, index: int) -> Node:
     return node("unknown", (), {"index": index}, type_)
 
 
-Handler = Callable[[Context, syntax.Expr, Element | None], Value]
+Handler: TypeAlias = Callable[[Context, Elaborated, Element | None], Value]
 _handlers: dict[type, Handler] = {}
 
 
@@ -174,6 +202,6 @@ def handles(kind: type) -> Callable[[Handler], Handler]:
     return declare
 
 
-def expression(ctx: Context, e: syntax.Expr, expected: Element | None = None) -> Value:
+def expression(ctx: Context, e: Elaborated, expected: Element | None = None) -> Value:
     """Elaborate an expression. expected: the element that a bare literal takes, if the context says one."""
     return _handlers[type(e)](ctx, e, expected)

@@ -6,7 +6,8 @@ no parameter (constants, sizes) are not captured; the body names the same node.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 from bittern.graph.node import Function, Node, Parameter, make_tuple, node, param, walk
 from bittern.lang.source import Span
@@ -16,11 +17,16 @@ from bittern.types.values import Type
 
 @dataclass(slots=True, eq=False)
 class Binding:
-    """What a name stands for. value: None after an error (poison). moved: where an owned value was given away."""
+    """What a name stands for. value: None after an error (poison).
+
+    moved: where an owned value was given away, or where the owner of a borrowed one was. owner: in the second case, the
+    name that it was borrowed from.
+    """
 
     value: Value | None
     span: Span
     moved: Span | None = None
+    owner: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -104,42 +110,65 @@ def replace_nodes(result: Node, changed: dict[bytes, Node]) -> Node:
     return fresh[result.id]
 
 
-_closed: dict[bytes, bool] = {}
+_closed: "WeakKeyDictionary[Node, bool]" = WeakKeyDictionary()  # lives as long as the node
 
 
 def is_closed(leaf: Node) -> bool:
     """Whether a node depends on no parameter."""
-    known = _closed.get(leaf.id)
-    if known is None:
-        for current in walk(leaf):
-            _closed[current.id] = current.kind != "param" and all(_closed[i.id] for i in current.inputs)
-        known = _closed[leaf.id]
-    return known
+    stack = [leaf]
+    while stack:
+        current = stack[-1]
+        waiting = [i for i in current.inputs if i not in _closed]
+        if waiting:
+            stack.extend(waiting)
+            continue
+        if current not in _closed:
+            _closed[current] = current.kind != "param" and all(_closed[i] for i in current.inputs)
+        stack.pop()
+    return _closed[leaf]
 
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """Names of one block. Inner scopes hide outer ones; `frame` is where the values of this scope live."""
+    """Names of one block. Inner scopes hide outer ones; `frame` is where the values of this scope live.
+
+    body: the kind of body that begins here (`map`, `for`, `while`, `if` or `each`), '' for a function or a plain block.
+    """
 
     frame: Frame
     parent: "Scope | None" = None
+    body: str = ""
     names: dict[str, Binding] = field(default_factory=dict)
 
-    def find(self, name: str) -> tuple[Binding, "Scope"] | None:
-        """Return the binding of a name and the scope that holds it."""
+    def chain(self) -> "Iterator[Scope]":
+        """Yield this scope and those around it, from the inside out."""
         scope: Scope | None = self
         while scope is not None:
-            if name in scope.names:
-                return scope.names[name], scope
+            yield scope
             scope = scope.parent
-        return None
 
-    def visible(self) -> Iterator[str]:
-        """Yield all names that can be seen here."""
-        scope: Scope | None = self
-        while scope is not None:
-            yield from scope.names
-            scope = scope.parent
+    def find(self, name: str) -> "tuple[Binding, Scope] | None":
+        """Return the binding of a name and the scope that holds it."""
+        return next(((scope.names[name], scope) for scope in self.chain() if name in scope.names), None)
+
+    def bodies_below(self, home: "Scope") -> list[str]:
+        """Return the kinds of the bodies between this scope and one around it, from the inside out."""
+        found = []
+        for scope in self.chain():
+            if scope is home:
+                break
+            if scope.body:
+                found.append(scope.body)
+        return found
+
+    def visible(self) -> list[str]:
+        """Return all names that can be seen here."""
+        return [name for scope in self.chain() for name in scope.names]
+
+    def bindings(self) -> Iterator[Binding]:
+        """Yield all bindings here and around, hidden ones too."""
+        for scope in self.chain():
+            yield from scope.names.values()
 
     def bind(self, name: str, value: Value | None, span: Span) -> None:
         """Let a name stand for a value from here on; `_` binds nothing."""
@@ -149,6 +178,4 @@ class Scope:
     def read(self, binding: Binding, home: "Scope") -> Value:
         """Return a found value as this scope's frame sees it."""
         assert binding.value is not None
-        leaves = tuple(self.frame.bring(leaf, home.frame) for leaf in binding.value.leaves)
-        return replace(binding.value, leaves=leaves)
-
+        return binding.value.with_leaves([self.frame.bring(leaf, home.frame) for leaf in binding.value.leaves])

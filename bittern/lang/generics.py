@@ -1,30 +1,42 @@
-"""Type expressions: resolving them, and finding generic arguments from the types of arguments.
+"""Type expressions and dimensions: what they mean under the generic arguments of a function."""
 
-Generic arguments come from the arguments, left to right; a dimension written as one name takes what it meets; a product
-with one unknown factor, or its quotient by a number, is solved where that is exact. What stays open must be given in
-brackets.
-"""
-
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from bittern.base.errors import code, nearest
 from bittern.lang import syntax
 from bittern.lang.context import Context, Generics
-from bittern.lang.values import ListType, LangType, ManyType, StructType, TupleType, many
-from bittern.types.dims import ZERO, Dim, dim
+from bittern.lang.frame import Scope
+from bittern.lang.literals import number_value
+from bittern.lang.source import Span
+from bittern.lang.values import (
+    LangType,
+    ListType,
+    StructType,
+    TupleType,
+    leaf_types,
+    many,
+    replace_leaves,
+)
+from bittern.types.dims import Dim, dim
 from bittern.types.elements import ELEMENTS, Element, Kind, open_element
+from bittern.types.faults import RANK_UNFIT
 from bittern.types.values import SPACES, Tensor
 
+if TYPE_CHECKING:
+    from bittern.lang.library import Module
+
 UNKNOWN_TYPE = code("E201", "unknown type")
-UNKNOWN_DIM = code("E403", "not a dimension")
+RECURSIVE = code("E210", "a function, struct or constant is made of itself")
 GENERIC_COUNT = code("E304", "wrong number of generic arguments")
-GENERIC_OPEN = code("E305", "a generic argument cannot be found from the arguments")
 GENERIC_KIND = code("E306", "a generic argument is of the wrong kind")
-NOT_PROVEN = code("E405", "a condition on dimensions does not hold or cannot be shown")
+UNKNOWN_DIM = code("E403", "not a dimension")
+MISPLACED_MODE = code("E508", "`own` or `&` stands where nothing is passed")
 UNKNOWN_SPACE = code("E603", "unknown memory space")
 
 WEIGHT = open_element("weight", "format")
+SEQUENCES = ("list", "many")
 _KINDS = ("type", "int", "float", "format")
 
 
@@ -39,14 +51,16 @@ class Formats:
         return next(self.known, WEIGHT)
 
 
+# --- dimensions
+
+
 def dim_of(ctx: Context, e: syntax.Expr) -> Dim | None:
     """Return an expression as a dimension of this function, or None if it holds anything else."""
     if isinstance(e, syntax.Number):
-        return None if e.is_real or e.suffix else dim(int(e.text, 0))
+        return None if e.is_real or e.suffix else dim(int(number_value(e.text)))
     if isinstance(e, syntax.Name):
-        found = ctx.scope.find(e.name)
-        return ctx.generics.dims.get(e.name) if found is None else None
-    if isinstance(e, syntax.Binary) and e.operator in ("+", "-", "*", "/", "%"):
+        return ctx.generics.dims.get(e.name) if ctx.scope.find(e.name) is None else None
+    if isinstance(e, syntax.Binary) and e.operator in _COMBINE:
         left, right = dim_of(ctx, e.left), dim_of(ctx, e.right)
         if left is None or right is None:
             return None
@@ -66,17 +80,41 @@ _COMBINE = {
 def need_dim(ctx: Context, e: syntax.Expr) -> Dim:
     """Return an expression as a dimension, or reject it by name."""
     found = dim_of(ctx, e)
-    if found is None:
-        word = f"`{e.name}`" if isinstance(e, syntax.Name) else "this expression"
-        hint = nearest(e.name, sorted(ctx.generics.dims)) if isinstance(e, syntax.Name) else ""
-        ctx.reject(
-            UNKNOWN_DIM,
-            e.span,
-            f"{word} is not a dimension",
-            expected="numbers and dimension parameters joined by + - * / %",
-            hint=hint,
-        )
-    return found
+    if found is not None:
+        return found
+    name = first_name(ctx, e)
+    local = ctx.scope.find(name.name) if name is not None else None
+    if name is None:
+        word, hint = "this expression", ""
+    elif local is not None:
+        word, hint = f"`{name.name}`", "a value is known only when the program runs; a generic parameter is a dimension"
+    else:
+        word, hint = f"`{name.name}`", nearest(name.name, sorted(ctx.generics.dims))
+    ctx.reject(
+        UNKNOWN_DIM,
+        name.span if name is not None else e.span,
+        f"{word} is not a dimension",
+        expected="numbers and dimension parameters joined by + - * / %",
+        hint=hint,
+    )
+
+
+def first_name(ctx: Context, e: syntax.Expr) -> syntax.Name | None:
+    """Return the first name in an arithmetic expression that is no dimension, or None."""
+    if isinstance(e, syntax.Binary) and e.operator in _COMBINE:
+        return next((name for name in (first_name(ctx, e.left), first_name(ctx, e.right)) if name is not None), None)
+    return e if isinstance(e, syntax.Name) and dim_of(ctx, e) is None else None
+
+
+def need_size(ctx: Context, e: syntax.Expr) -> Dim:
+    """Return an expression as the size of an axis: a dimension that is not a negative number."""
+    size = need_dim(ctx, e)
+    if size.constant is not None and size.constant < 0:
+        ctx.reject(UNKNOWN_DIM, e.span, "a size is not negative", found=str(size.constant), expected="0 or more")
+    return size
+
+
+# --- types
 
 
 def resolve(ctx: Context, t: syntax.TypeExpr, formats: Formats | None = None) -> LangType:
@@ -84,63 +122,108 @@ def resolve(ctx: Context, t: syntax.TypeExpr, formats: Formats | None = None) ->
     formats = formats or Formats()
     if isinstance(t, syntax.TupleType):
         return TupleType(tuple(resolve(ctx, item, formats) for item in t.items))
+    space = _space_of(ctx, t)
     name = t.name.name
-    if name == "weight" or name in ctx.generics.elements or name in ELEMENTS:
-        element = formats.next() if name == "weight" else ctx.generics.elements.get(name) or ELEMENTS[name]
-        shape = tuple(need_dim(ctx, a) for a in t.arguments)
-        if t.space is not None and t.space.name not in SPACES:
-            ctx.reject(
-                UNKNOWN_SPACE, t.space.span, f"unknown space `{t.space.name}`", hint=nearest(t.space.name, list(SPACES))
-            )
-        return Tensor(element, shape, t.space.name if t.space else None)
-    if name in ("list", "many"):
-        return _resolve_sequence(ctx, t, formats)
+    element = ctx.generics.elements.get(name) or ELEMENTS.get(name)
+    if name == "weight" or element is not None:
+        element = formats.next() if name == "weight" else element
+        assert element is not None
+        shape = tuple(need_size(ctx, a) for a in t.arguments)
+        if element.is_format and not shape:
+            ctx.reject(RANK_UNFIT, t.span, f"`{name}` is an array of blocks", expected=f"`{name}[rows, columns]`")
+        return Tensor(element, shape, space)
+    found = _resolve_sequence(ctx, t, formats) if name in SEQUENCES else _resolve_struct(ctx, t, formats)
+    if space is None:
+        return found
+    return replace_leaves(found, [Tensor(leaf.element, leaf.shape, leaf.space or space) for leaf in leaf_types(found)])
+
+
+def _space_of(ctx: Context, t: syntax.NamedType) -> str | None:
+    if t.space is None:
+        return None
+    if t.space.name not in SPACES:
+        hint = nearest(t.space.name, list(SPACES))
+        ctx.reject(UNKNOWN_SPACE, t.space.span, f"unknown memory space `{t.space.name}`", hint=hint)
+    return t.space.name
+
+
+def _resolve_struct(ctx: Context, t: syntax.NamedType, formats: Formats) -> LangType:
+    name = t.name.name
     declared = ctx.module.find_struct(name)
     if declared is None:
-        known = [*ELEMENTS, *ctx.generics.elements, "weight", "list", "many", *ctx.module.struct_names()]
-        ctx.reject(UNKNOWN_TYPE, t.name.span, f"unknown type `{name}`", hint=nearest(name, known))
+        known = [*ELEMENTS, *ctx.generics.elements, "weight", *SEQUENCES, *ctx.module.struct_names()]
+        hint = nearest(name, known)
+        if name in ctx.generics.dims:
+            hint = f"`{name}` is a dimension: write `{name}: type` in the brackets for a type parameter"
+        ctx.reject_unknown(UNKNOWN_TYPE, t.name.span, f"unknown type `{name}`", hint)
     module, struct = declared
-    inner = struct_generics(ctx, struct, t.arguments, t.span)
-    return make_struct(ctx, module, struct, inner, formats)
+    return make_struct(ctx, module, struct, struct_generics(ctx, struct, t), formats)
 
 
 def make_struct(
-    ctx: Context, module: object, struct: syntax.StructDecl, inner: Generics, formats: Formats | None = None
+    ctx: Context, module: "Module", struct: syntax.StructDecl, inner: Generics, formats: Formats | None = None
 ) -> StructType:
     """Return a struct's type for known generic arguments."""
-    from dataclasses import replace
-
-    from bittern.lang.library import Module
-
-    assert isinstance(module, Module)
-    arguments = tuple(
-        inner.elements[g.name.name] if g.kind else inner.dims[g.name.name] for g in struct.generics
-    )
-    there = replace(ctx, module=module, generics=inner, scope=type(ctx.scope)(ctx.frame))
+    need_no_cycle(ctx, struct, struct.name.span)
+    arguments = tuple(inner.elements[g.name.name] if g.kind else inner.dims[g.name.name] for g in struct.generics)
+    callers = (*ctx.callers, struct)
+    there = replace(ctx, module=module, generics=inner, scope=Scope(ctx.frame), callers=callers)
     formats = formats or Formats()
     fields = tuple((f.name.name, resolve(there, f.type, formats)) for f in struct.fields)
     return StructType(f"{module.name}.{struct.name.name}", arguments, fields)
 
 
-def struct_generics(
-    ctx: Context, struct: syntax.StructDecl, arguments: tuple[syntax.Expr, ...], span: object
-) -> Generics:
-    """Return the generic arguments of a struct as written in brackets."""
+def need_no_cycle(ctx: Context, declaration: syntax.Declared, span: Span, hint: str = "") -> None:
+    """Reject a declaration that is being elaborated already: it would be made of itself."""
+    if not ctx.is_caller(declaration):
+        return
+    place = next(i for i, caller in enumerate(ctx.callers) if caller is declaration)
+    between = [f"`{caller.name.name}`" for caller in ctx.callers[place + 1 :]]
+    way = f" through {', '.join(between)}" if between else ""
+    verb = "calls" if isinstance(declaration, syntax.FunctionDecl) else "contains"
+    ctx.reject(RECURSIVE, span, f"`{declaration.name.name}` {verb} itself{way}", hint=hint)
+
+
+def struct_generics(ctx: Context, struct: syntax.StructDecl, t: syntax.NamedType) -> Generics:
+    """Return the generic arguments of a struct as a type writes them in brackets."""
+    arguments = t.arguments
     if len(arguments) != len(struct.generics):
         ctx.reject(
             GENERIC_COUNT,
-            arguments[0].span.to(arguments[-1].span) if arguments else struct.name.span,
-            f"`{struct.name.name}` takes {len(struct.generics)} generic arguments",
+            t.span,
+            f"`{struct.name.name}` takes {counted(len(struct.generics), 'generic argument')}",
             found=str(len(arguments)),
-            expected=", ".join(g.name.name for g in struct.generics),
+            expected=", ".join(g.name.name for g in struct.generics) or "none",
         )
     inner = Generics(facts=ctx.generics.facts)
     for generic, argument in zip(struct.generics, arguments, strict=True):
         if generic.kind:
-            inner.elements[generic.name.name] = element_of(ctx, argument)
+            inner.elements[generic.name.name] = element_argument(ctx, argument, generic.kind)
         else:
-            inner.dims[generic.name.name] = need_dim(ctx, argument)
+            inner.dims[generic.name.name] = need_size(ctx, argument)
     return inner
+
+
+def counted(count: int, what: str) -> str:
+    """Return `1 argument` or `2 arguments`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def element_argument(ctx: Context, e: syntax.Expr, kind: str) -> Element:
+    """Return a generic argument of a kind as an element, or reject it."""
+    element = element_of(ctx, e)
+    if not fits_kind(element, kind):
+        article = "an" if kind == "int" else "a"
+        ctx.reject(GENERIC_KIND, e.span, f"`{element}` is not {article} {kind} type", expected=KIND_TEXT[kind])
+    return element
+
+
+KIND_TEXT = {
+    "type": "an element type",
+    "int": "an integer type, such as `i32`",
+    "float": "a float type, such as `f32`",
+    "format": "a float type or a block format, such as `q8_0`",
+}
 
 
 def element_of(ctx: Context, e: syntax.Expr) -> Element:
@@ -149,12 +232,8 @@ def element_of(ctx: Context, e: syntax.Expr) -> Element:
         found = ctx.generics.elements.get(e.name) or ELEMENTS.get(e.name)
         if found is not None:
             return found
-        ctx.reject(
-            UNKNOWN_TYPE,
-            e.span,
-            f"unknown element type `{e.name}`",
-            hint=nearest(e.name, [*ELEMENTS, *ctx.generics.elements]),
-        )
+        hint = nearest(e.name, [*ELEMENTS, *ctx.generics.elements])
+        ctx.reject(UNKNOWN_TYPE, e.span, f"unknown element type `{e.name}`", hint=hint)
     ctx.reject(GENERIC_KIND, e.span, "an element type is expected here", expected="a name such as `f32`")
 
 
@@ -162,7 +241,7 @@ def as_type(ctx: Context, e: syntax.Expr) -> syntax.TypeExpr:
     """Return an expression in a type's brackets as the type that it spells (`Layer[d, ff]`)."""
     if isinstance(e, syntax.Name):
         return syntax.NamedType(e.span, "", e, (), None)
-    if isinstance(e, syntax.Index) and isinstance(e.base, syntax.Name):
+    if isinstance(e, syntax.Index) and isinstance(e.base, syntax.Name) and all(i.high is None for i in e.items):
         return syntax.NamedType(e.span, "", e.base, tuple(i.low for i in e.items), None)
     ctx.reject(GENERIC_KIND, e.span, "a type is expected here", expected="a name, with its arguments in brackets")
 
@@ -170,138 +249,43 @@ def as_type(ctx: Context, e: syntax.Expr) -> syntax.TypeExpr:
 def _resolve_sequence(ctx: Context, t: syntax.NamedType, formats: Formats) -> LangType:
     name = t.name.name
     if len(t.arguments) != 2:
-        ctx.reject(GENERIC_COUNT, t.span, f"`{name}` takes a type and a length", expected=f"`{name}[Layer[d], n]`")
-    inner, length = as_type(ctx, t.arguments[0]), need_dim(ctx, t.arguments[1])
-    if name == "many":
-        item = resolve(ctx, inner, formats)
-        if isinstance(item, ListType):
-            ctx.reject(GENERIC_KIND, t.span, "an array of lists is not a type")
-        return many(item, length)
-    count = length.constant
-    if count is None:
-        return ListType(resolve(ctx, inner, formats), length)
-    items = tuple(resolve(ctx, inner, formats) for _ in range(count))
-    return ListType(items[0] if items else resolve(ctx, inner), length, items)
-
-
-@dataclass(slots=True)
-class Solver:
-    """Finds generic arguments of one call. bound: what is known so far, in the caller's symbols."""
-
-    declared: tuple[syntax.Generic, ...]
-    bound: Generics
-    later: list[tuple[syntax.Expr, Dim]] = field(default_factory=list)
-
-    def kind(self, name: str) -> str | None:
-        """Return the kind of a generic parameter ('' for a dimension), or None for other names."""
-        return next((g.kind for g in self.declared if g.name.name == name), None)
-
-    def meet(self, t: syntax.TypeExpr, actual: LangType, ctx: Context) -> None:
-        """Learn from one parameter's type expression and the argument's type; mismatches are found afterwards."""
-        if isinstance(t, syntax.TupleType):
-            if isinstance(actual, TupleType) and len(actual.items) == len(t.items):
-                for part, item in zip(t.items, actual.items, strict=True):
-                    self.meet(part, item, ctx)
-            return
-        name = t.name.name
-        if name in ("list", "many") and len(t.arguments) == 2:
-            self._meet_sequence(name, t, actual, ctx)
-        elif isinstance(actual, Tensor):
-            if self.kind(name) in _KINDS:
-                self.bound.elements.setdefault(name, actual.element)
-            if len(t.arguments) == len(actual.shape):
-                for argument, size in zip(t.arguments, actual.shape, strict=True):
-                    self.meet_dim(argument, size)
-        elif isinstance(actual, StructType) and len(t.arguments) == len(actual.arguments):
-            for argument, value in zip(t.arguments, actual.arguments, strict=True):
-                if isinstance(value, Dim):
-                    self.meet_dim(argument, value)
-                elif isinstance(argument, syntax.Name) and self.kind(argument.name) in _KINDS:
-                    self.bound.elements.setdefault(argument.name, value)
-
-    def _meet_sequence(self, name: str, t: syntax.NamedType, actual: LangType, ctx: Context) -> None:
-        if name == "list" and isinstance(actual, ListType):
-            self.meet(as_type(ctx, t.arguments[0]), actual.item, ctx)
-            self.meet_dim(t.arguments[1], actual.length)
-        elif name == "many" and isinstance(actual, ManyType):
-            self.meet(as_type(ctx, t.arguments[0]), actual.item, ctx)
-            self.meet_dim(t.arguments[1], actual.count)
-
-    def meet_dim(self, e: syntax.Expr, size: Dim) -> None:
-        """Learn from one dimension expression and the size it meets."""
-        if isinstance(e, syntax.Name) and self.kind(e.name) == "":
-            self.bound.dims.setdefault(e.name, size)
-        else:
-            self.later.append((e, size))
-
-    def solve(self) -> list[syntax.Generic]:
-        """Solve products and exact quotients with one unknown; return the parameters that stay open."""
-        while any(self._solve_one(e, size) for e, size in self.later):
-            pass
-        return [
-            g for g in self.declared if g.name.name not in (self.bound.elements if g.kind else self.bound.dims)
-        ]
-
-    def _solve_one(self, e: syntax.Expr, size: Dim) -> bool:
-        unknown = self._unknown(e)
-        if len(unknown) != 1:
-            return False
-        divisor = dim(1)
-        if isinstance(e, syntax.Binary) and e.operator == "/" and isinstance(e.right, syntax.Number):
-            divisor, e = dim(int(e.right.text, 0)), e.left
-        factor = self._factor(e, unknown[0])
-        if factor is None or factor == ZERO or (size * divisor) % factor != ZERO:
-            return False
-        self.bound.dims[unknown[0]] = size * divisor // factor
-        return True
-
-    def _unknown(self, e: syntax.Expr) -> list[str]:
-        if isinstance(e, syntax.Name):
-            return [e.name] if self.kind(e.name) == "" and e.name not in self.bound.dims else []
-        if isinstance(e, syntax.Binary):
-            return self._unknown(e.left) + self._unknown(e.right)
-        return []
-
-    def _factor(self, e: syntax.Expr, name: str) -> Dim | None:
-        """Return f with e == f * name, or None."""
-        if isinstance(e, syntax.Name):
-            return dim(1) if e.name == name else self.bound.dims.get(e.name)
-        if isinstance(e, syntax.Number):
-            return None if e.is_real else dim(int(e.text, 0))
-        if isinstance(e, syntax.Binary) and e.operator == "*":
-            left, right = self._factor(e.left, name), self._factor(e.right, name)
-            return None if left is None or right is None else left * right
-        return None
-
-
-def prove(ctx: Context, condition: tuple[str, Dim, Dim]) -> bool | None:
-    """Whether a condition on dimensions holds: True, False, or None where it cannot be told."""
-    operator, left, right = condition
-    left, right = ctx.generics.normal(left), ctx.generics.normal(right)
-    if condition in ctx.generics.relations or (operator, left, right) in ctx.generics.relations:
-        return True
-    if operator == "==" and left == right:
-        return True
-    difference = (left - right).constant
-    if difference is None:
-        return None
-    return {
-        "==": difference == 0,
-        "!=": difference != 0,
-        "<": difference < 0,
-        "<=": difference <= 0,
-        ">": difference > 0,
-        ">=": difference >= 0,
-    }[operator]
-
-
-def condition_of(ctx: Context, e: syntax.Expr) -> tuple[str, Dim, Dim]:
-    """Return a `where` clause as (operator, left, right)."""
-    if not isinstance(e, syntax.Binary) or e.operator not in ("==", "!=", "<", "<=", ">", ">="):
+        found = str(len(t.arguments))
         ctx.reject(
-            UNKNOWN_DIM, e.span, "a `where` clause compares two dimensions", expected="such as `n % 32 == 0` or `m <= n`"
+            GENERIC_COUNT, t.span, f"`{name}` takes a type and a length", found=found, expected=f"`{name}[T, n]`"
         )
-    return e.operator, need_dim(ctx, e.left), need_dim(ctx, e.right)
+    inner, length = as_type(ctx, t.arguments[0]), need_size(ctx, t.arguments[1])
+    count = length.constant
+    if name == "list" and count:
+        items = tuple(resolve(ctx, inner, formats) for _ in range(count))
+        return ListType(items[0], length, items)
+    item = resolve(ctx, inner, formats if name == "many" else None)
+    if name == "many":
+        if isinstance(item, ListType):
+            ctx.reject(GENERIC_KIND, t.arguments[0].span, "an array of lists is not a type")
+        return many(item, length)
+    return ListType(item, length, () if count == 0 else None)
+
+
+# --- modes
+
+
+def modes_of(t: syntax.TypeExpr, type_: LangType) -> tuple[str, ...]:
+    """Return for each leaf of a parameter or result whether it is written with `own` or `&`."""
+    if isinstance(t, syntax.TupleType) and not t.mode and isinstance(type_, TupleType):
+        return tuple(mode for part, item in zip(t.items, type_.items, strict=True) for mode in modes_of(part, item))
+    return (t.mode,) * len(leaf_types(type_))
+
+
+def need_modes(ctx: Context, t: syntax.TypeExpr, allowed: Sequence[str], where: str) -> None:
+    """Reject `own` or `&` where a type does not say how a value is passed. where: `a field`, for instance."""
+    if t.mode and t.mode not in allowed:
+        ctx.reject(MISPLACED_MODE, t.span, f"the type of {where} has no `{t.mode}`", hint=f"take the `{t.mode}` away")
+    if isinstance(t, syntax.TupleType):
+        for item in t.items:
+            need_modes(ctx, item, allowed, where)
+
+
+# --- kinds
 
 
 def open_generics(declared: tuple[syntax.Generic, ...]) -> dict[str, Element]:
@@ -309,11 +293,16 @@ def open_generics(declared: tuple[syntax.Generic, ...]) -> dict[str, Element]:
     return {g.name.name: open_element(g.name.name, g.kind) for g in declared if g.kind in _KINDS}
 
 
+def is_kind(kind: str | None) -> bool:
+    """Whether a generic parameter of this kind stands for an element."""
+    return kind in _KINDS
+
+
 def fits_kind(element: Element, kind: str) -> bool:
     """Whether an element may be the argument of a parameter of this kind."""
     if element.kind is Kind.OPEN:
         given = element.name.partition(":")[2]
-        return kind == "type" or given == kind
+        return kind in ("type", given) or (kind, given) == ("format", "float")
     return {
         "type": True,
         "int": element.is_integer,

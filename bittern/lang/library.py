@@ -10,10 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bittern.base.errors import BitternError, code, nearest
-from bittern.graph.node import Function
-from bittern.lang import syntax
+from bittern.graph.node import Blob, Function
+from bittern.lang import builtins, effects, stored, syntax  # noqa: F401  (they fill the table of names)
+from bittern.lang.builtin_table import BUILTINS
 from bittern.lang.context import Errors
+from bittern.lang.lexer import decode
 from bittern.lang.parser import parse
+from bittern.lang.render import as_text
 from bittern.lang.source import Diagnostic, Source, Span
 from bittern.types.elements import ELEMENTS
 
@@ -22,6 +25,8 @@ TWICE = code("E203", "a name is declared twice")
 RESERVED = code("E204", "a declaration takes the name of an operation or type")
 NO_SUCH_FUNCTION = code("E211", "the library has no function of this name")
 BROKEN = code("E212", "a program has errors")
+
+_SHOWN_ERRORS = 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +39,10 @@ class Overloads:
 
 @dataclass(slots=True, eq=False)
 class Module:
-    """One module: its declarations, and the modules that it uses. name: as `use` writes it."""
+    """One module: its declarations, and the modules that it uses. name: as `use` writes it.
+
+    hides: whether a syntax error, or a `use` that failed, keeps declarations out of it.
+    """
 
     name: str
     library: "Library"
@@ -44,6 +52,11 @@ class Module:
     consts: dict[str, syntax.ConstDecl] = field(default_factory=dict)
     functions: dict[str, list[syntax.FunctionDecl]] = field(default_factory=dict)
     used: list[tuple["Module", str | None]] = field(default_factory=list)
+    hides: bool = False
+
+    def is_hiding(self) -> bool:
+        """Whether a name that is not found may be one that an error hides, here or in a module that this one uses."""
+        return self.hides or any(module.hides for module, _ in self.used)
 
     def find_struct(self, name: str) -> "tuple[Module, syntax.StructDecl] | None":
         """Return a struct that this module sees, and where it is declared."""
@@ -67,13 +80,21 @@ class Module:
         """Return the names of all structs in sight."""
         return [name for module in self._sees(None) for name in module.structs]
 
-    def function_names(self) -> list[str]:
+    def names(self) -> list[str]:
         """Return the names of all functions, structs and constants in sight."""
-        return [n for m in self._sees(None) for table in (m.functions, m.structs, m.consts) for n in table]
+        used = [name for module, only in self.used for name in module.own_names() if only in (None, name)]
+        return [*self.own_names(), *used]
+
+    def own_names(self) -> list[str]:
+        """Return the names of all functions, structs and constants that this module declares."""
+        return [*self.functions, *self.structs, *self.consts]
 
     def _sees(self, name: str | None) -> "list[Module]":
+        """Return the modules in which a name (None: any) may be declared, this one first."""
         seen = [self]
-        seen += [m for m, only in self.used if (only is None or name is None or only == name) and m not in seen]
+        for module, only in self.used:
+            if module not in seen and (only is None or name is None or only == name):
+                seen.append(module)
         return seen
 
 
@@ -81,13 +102,15 @@ class Module:
 class Library:
     """Folders of modules, loaded when they are first named.
 
-    folders: searched in order. errors: what was wrong in the modules loaded so far.
+    folders: searched in order. errors: what was wrong in the modules loaded so far. instances: what is elaborated, made
+    once. blobs: bytes that a program may name by their SHA-256.
     """
 
     folders: tuple[Path, ...]
     errors: Errors = field(default_factory=Errors)
     modules: dict[str, Module] = field(default_factory=dict)
     instances: dict[object, object] = field(default_factory=dict)
+    blobs: Mapping[bytes, Blob] = field(default_factory=dict)
 
     @staticmethod
     def standard(*overlays: Path) -> "Library":
@@ -100,16 +123,20 @@ class Library:
         for folder in ([near] if near is not None else []) + list(self.folders):
             paths = _files(folder, name)
             if paths:
-                key = str(paths[0].parent / name)
-                if key not in self.modules:
-                    sources = [Source(_shown(path, self.folders), _read(path)) for path in paths]
-                    self._load(key, name, sources, folder)
-                return self.modules[key]
+                return self.load(name, paths, folder)
         return None
+
+    def load(self, name: str, paths: Sequence[Path], folder: Path) -> Module:
+        """Return the module of these files, read once. folder: where its `use` looks first. Raises OSError."""
+        key = "\n".join(str(path.resolve()) for path in paths)
+        if key not in self.modules:
+            decoded = [decode(_shown(path, self.folders), path.read_bytes()) for path in paths]
+            self._load(key, name, decoded, folder)
+        return self.modules[key]
 
     def add(self, name: str, sources: Sequence[Source], folder: Path | None = None) -> Module:
         """Load a module from source texts. folder: where its `use` looks first."""
-        return self._load(name, name, sources, folder)
+        return self._load(name, name, [(source, []) for source in sources], folder)
 
     def function(
         self,
@@ -123,13 +150,13 @@ class Library:
         name: `module.function`. elements: element arguments by parameter name. overload: the element of the first
         parameter where several functions share the name. Raises BitternError E211, E212.
         """
-        from bittern.lang.elaborate import instance_for
+        from bittern.lang.elaborate import instance_for  # elaboration is above the library that it reads
 
         module_name, _, function_name = name.rpartition(".")
         module = self.module(module_name)
         members = module.functions.get(function_name, []) if module else []
         if module is None or not members:
-            known = module.function_names() if module else []
+            known = module.own_names() if module else []
             raise BitternError(NO_SUCH_FUNCTION, f"There is no function `{name}`.", nearest(function_name, known))
         if overload is not None:
             members = [m for m in members if mark(m) == overload]
@@ -141,22 +168,26 @@ class Library:
 
     def raise_errors(self) -> None:
         """Raise E212 with all diagnostics as text if any module loaded so far has errors."""
-        if self.errors.found:
-            from bittern.lang.render import as_text
+        found = self.errors.found
+        if found:
+            text = "\n\n".join(as_text(diagnostic) for diagnostic in found[:_SHOWN_ERRORS])
+            what = f"The program has {len(found)} error{'s' * (len(found) > 1)}.\n{text}\n"
+            raise BitternError(BROKEN, what, "Mend the program.")
 
-            text = "\n\n".join(as_text(d) for d in self.errors.found[:20])
-            raise BitternError(BROKEN, f"The program has {len(self.errors.found)} errors.\n{text}\n", "")
-
-    def _load(self, key: str, name: str, sources: Sequence[Source], folder: Path | None) -> Module:
+    def _load(
+        self, key: str, name: str, sources: Sequence[tuple[Source, list[Diagnostic]]], folder: Path | None
+    ) -> Module:
         module = Module(name, self, folder)
         self.modules[key] = module
-        for source in sources:
-            file, problems = parse(source)
-            for problem in problems:
-                self.errors.add(problem)
-            module.files.append(file)
-            for declaration in file.declarations:
-                self._declare(module, declaration)
+        for source, problems in sources:
+            file, faults = (None, problems) if problems else parse(source)
+            for fault in faults:
+                self.errors.add(fault)
+            module.hides = module.hides or bool(faults)
+            if file is not None:
+                module.files.append(file)
+                for declaration in file.declarations:
+                    self._declare(module, declaration)
         for file in module.files:
             for declaration in file.declarations:
                 if isinstance(declaration, syntax.Use):
@@ -166,50 +197,71 @@ class Library:
     def _declare(self, module: Module, declaration: syntax.Declaration) -> None:
         if isinstance(declaration, syntax.Use):
             return
-        name = declaration.name.name
-        span = declaration.name.span
+        name, span = declaration.name.name, declaration.name.span
         if name in reserved():
-            self.errors.add(Diagnostic(RESERVED, span, f"`{name}` is the name of an operation or type of the language"))
-        others: list[Span] = [d.name.span for d in module.functions.get(name, [])]
-        others += [t[name].name.span for t in (module.structs, module.consts) if name in t]  # type: ignore[index]
-        if others and not (isinstance(declaration, syntax.FunctionDecl) and name in module.functions):
-            self.errors.add(
-                Diagnostic(TWICE, span, f"`{name}` is declared twice", notes=((others[0], "declared here first"),))
-            )
+            message = f"`{name}` is the name of an operation or type of the language"
+            self.errors.add(Diagnostic(RESERVED, span, message, hint="choose another name"))
+        self._need_once(declaration)
+        members = module.functions.get(name, [])
+        others = [table[name].name.span for table in (module.structs, module.consts) if name in table]
+        if isinstance(declaration, syntax.FunctionDecl):
+            others += [d.name.span for d in members if mark(d) == mark(declaration)]
+        else:
+            others += [d.name.span for d in members]
+        if others:
+            hint = "overloads differ in the element of their first parameter" if members else ""
+            notes = ((others[0], "declared here first"),)
+            self.errors.add(Diagnostic(TWICE, span, f"`{name}` is declared twice", hint=hint, notes=notes))
         elif isinstance(declaration, syntax.StructDecl):
             module.structs[name] = declaration
         elif isinstance(declaration, syntax.ConstDecl):
             module.consts[name] = declaration
         else:
-            known = module.functions.setdefault(name, [])
-            same = [d for d in known if mark(d) == mark(declaration)]
-            if same:
-                note = ((same[0].name.span, "declared here first"),)
-                message = f"`{name}` is declared twice for the same first parameter"
-                self.errors.add(Diagnostic(TWICE, span, message, notes=note))
-            else:
-                known.append(declaration)
+            module.functions.setdefault(name, []).append(declaration)
+
+    def _need_once(self, declaration: syntax.Declaration) -> None:
+        """Report names that one declaration gives twice: parameters, fields, generic parameters."""
+        names: list[syntax.Name] = []
+        if isinstance(declaration, (syntax.StructDecl, syntax.FunctionDecl)):
+            names += [generic.name for generic in declaration.generics]
+        if isinstance(declaration, syntax.FunctionDecl):
+            names += [parameter.name for parameter in declaration.parameters]
+        self._report_twice(names)
+        if isinstance(declaration, syntax.StructDecl):
+            self._report_twice([field.name for field in declaration.fields])
+
+    def _report_twice(self, names: Sequence[syntax.Name]) -> None:
+        seen: dict[str, Span] = {}
+        for name in names:
+            if name.name in seen:
+                notes = ((seen[name.name], "declared here first"),)
+                self.errors.add(Diagnostic(TWICE, name.span, f"`{name.name}` is declared twice", notes=notes))
+            seen.setdefault(name.name, name.span)
 
     def _use(self, module: Module, use: syntax.Use) -> None:
         first = use.path[0].name
         found = self.module(first, module.folder)
         only = use.path[1].name if len(use.path) > 1 else None
-        if found is None:
-            known = [p.stem for folder in self.folders if folder.is_dir() for p in folder.iterdir()]
-            self.errors.add(
-                Diagnostic(UNKNOWN_MODULE, use.path[0].span, f"unknown module `{first}`", hint=nearest(first, known))
+        if found is None or len(use.path) > 2:
+            span = use.path[0].span if found is None else use.path[2].span
+            message = (
+                f"unknown module `{first}`" if found is None else "a `use` names a module and one declaration of it"
             )
-        elif only is not None and only not in found.function_names():
-            self.errors.add(
-                Diagnostic(
-                    UNKNOWN_MODULE,
-                    use.path[1].span,
-                    f"module `{first}` declares no `{only}`",
-                    hint=nearest(only, found.function_names()),
-                )
-            )
+            hint = nearest(first, self._known(module)) if found is None else ""
+            self.errors.add(Diagnostic(UNKNOWN_MODULE, span, message, hint=hint))
+            module.hides = True
+        elif only is not None and only not in found.own_names():
+            module.hides = True
+            if not found.hides:
+                hint = nearest(only, found.own_names())
+                message = f"the module `{first}` declares no `{only}`"
+                self.errors.add(Diagnostic(UNKNOWN_MODULE, use.path[1].span, message, hint=hint))
         elif found is not module:
             module.used.append((found, only))
+
+    def _known(self, module: Module) -> list[str]:
+        folders = [folder for folder in (module.folder, *self.folders) if folder is not None and folder.is_dir()]
+        return sorted({path.stem for folder in folders for path in folder.iterdir() if _files(folder, path.stem)})
 
 
 def mark(declaration: syntax.FunctionDecl) -> str:
@@ -235,9 +287,7 @@ def _mark(t: syntax.TypeExpr | syntax.Expr, generics: set[str]) -> str:
 
 def reserved() -> frozenset[str]:
     """Return the names that declarations cannot take: ops that are called by name, elements and type words."""
-    from bittern.lang.builtins import NAMES
-
-    return frozenset({*NAMES, *ELEMENTS, "weight", "list", "many"})
+    return frozenset({*BUILTINS, *ELEMENTS, "weight", "list", "many"})
 
 
 def _files(folder: Path, name: str) -> list[Path]:
@@ -253,7 +303,3 @@ def _shown(path: Path, folders: tuple[Path, ...]) -> str:
         if path.is_relative_to(folder):
             return f"{folder.name}/{path.relative_to(folder)}"
     return str(path)
-
-
-def _read(path: Path) -> str:
-    return path.read_bytes().decode("utf-8", errors="replace")

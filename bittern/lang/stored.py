@@ -6,17 +6,17 @@ a checkpoint or a `.keg`).
 A program that was printed from a graph has them where no literal has the value: arrays of floats, NaN, weights.
 """
 
-from collections.abc import Mapping
 from math import prod
 
 import numpy as np
 
 from bittern.base.errors import code
-from bittern.graph.node import Blob, blob, const_blob
+from bittern.graph.node import blob, const_blob
 from bittern.lang import syntax
-from bittern.lang.builtins import BUILTINS, arguments, bracket, dims_of
+from bittern.lang.builtin_table import Brackets, builtin
 from bittern.lang.context import Context
 from bittern.lang.generics import element_of
+from bittern.lang.op_arguments import arguments, dims_of, need_bracket
 from bittern.lang.values import Value
 from bittern.types.arrays import is_valid
 from bittern.types.elements import Element
@@ -26,30 +26,31 @@ STORED_BYTES = code("E330", "the bytes of a constant do not fit its type")
 BLOB_MISSING = code("E331", "the bytes of a constant are not at hand")
 
 
-def _stored(ctx: Context, e: syntax.Call, brackets: tuple[syntax.Expr, ...], expected: Element | None) -> Value:
+@builtin("stored")
+def _stored(ctx: Context, e: syntax.Call, brackets: Brackets, expected: Element | None) -> Value:
     """`stored[e](0x..., shape)`: a constant from its bytes."""
     type_, data = _parts(ctx, e, brackets)
     _expect_size(ctx, e, type_, len(data))
     if type_.element.bits < 8 and not is_valid(np.frombuffer(data, type_.element.storage), type_.element):
         ctx.reject(STORED_BYTES, e.span, f"a byte is not a value of {type_.element}")
-    return Value(type_, (const_blob(blob(data), type_),), "fresh")
+    return Value.of(type_, (const_blob(blob(data), type_),), "fresh")
 
 
-def _blob(ctx: Context, e: syntax.Call, brackets: tuple[syntax.Expr, ...], expected: Element | None) -> Value:
+@builtin("blob")
+def _blob(ctx: Context, e: syntax.Call, brackets: Brackets, expected: Element | None) -> Value:
     """`blob[e](0x..., shape)`: a constant whose bytes the library has under this SHA-256."""
     type_, digest = _parts(ctx, e, brackets)
-    known: Mapping[bytes, Blob] = getattr(ctx.library, "blobs", {})
-    found = known.get(digest)
+    found = ctx.library.blobs.get(digest)
     if found is None:
         message = f"no bytes with the SHA-256 {digest.hex()[:16]}... are at hand"
         ctx.reject(BLOB_MISSING, e.span, message, hint="load the checkpoint or `.keg` that has them")
     _expect_size(ctx, e, type_, found.size)
-    return Value(type_, (const_blob(found, type_),), "fresh")
+    return Value.of(type_, (const_blob(found, type_),), "fresh")
 
 
-def _parts(ctx: Context, e: syntax.Call, brackets: tuple[syntax.Expr, ...]) -> tuple[Tensor, bytes]:
+def _parts(ctx: Context, e: syntax.Call, brackets: Brackets) -> tuple[Tensor, bytes]:
     """Return the type that a call states, and its hexadecimal number as bytes."""
-    element = element_of(ctx, bracket(ctx, e, brackets, "an element type"))
+    element = element_of(ctx, need_bracket(ctx, e, brackets, "an element type"))
     given = arguments(ctx, e, "bytes", "shape")
     shape, digits = dims_of(ctx, given["shape"]), given["bytes"]
     text = digits.text if isinstance(digits, syntax.Number) else ""
@@ -76,7 +77,3 @@ def _expect_size(ctx: Context, e: syntax.Call, type_: Tensor, found: int) -> Non
             found=f"{found} bytes",
             expected=f"{size} bytes for {ctx.text(type_)}",
         )
-
-
-BUILTINS["stored"] = _stored
-BUILTINS["blob"] = _blob

@@ -4,7 +4,7 @@ Names are not resolved here: `name[...]` is an Index whether it indexes a value 
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias, Union
+from typing import TypeAlias
 
 from bittern.lang.source import Span
 
@@ -13,7 +13,7 @@ from bittern.lang.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number. text: as written without suffix and underscores (`12`, `0x1f`, `1e-6`, `0x1p-100`); suffix: `f64` or ''."""
+    """A number. text: as written without suffix and underscores (`0x1f`, `1e-6`, `0x1p-100`); suffix: `f64` or ''."""
 
     span: Span
     text: str
@@ -177,9 +177,9 @@ class Block:
     result: "Expr"
 
 
-Expr: TypeAlias = Union[
-    Number, Name, TupleLiteral, ArrayLiteral, Map, Call, Index, Field, Unary, Binary, If, For, While, Block
-]
+Expr: TypeAlias = (
+    Number | Name | TupleLiteral | ArrayLiteral | Map | Call | Index | Field | Unary | Binary | If | For | While | Block
+)
 
 # --- types
 
@@ -204,7 +204,7 @@ class TupleType:
     items: tuple["TypeExpr", ...]
 
 
-TypeExpr: TypeAlias = Union[NamedType, TupleType]
+TypeExpr: TypeAlias = NamedType | TupleType
 
 # --- statements
 
@@ -233,7 +233,7 @@ class ArrayPattern:
     items: tuple["Pattern", ...]
 
 
-Pattern: TypeAlias = Union[NamePattern, TuplePattern, ArrayPattern]
+Pattern: TypeAlias = NamePattern | TuplePattern | ArrayPattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ class Assign:
     value: Expr
 
 
-Statement: TypeAlias = Union[Let, Assign]
+Statement: TypeAlias = Let | Assign
 
 # --- declarations
 
@@ -325,7 +325,8 @@ class FunctionDecl:
     doc: str
 
 
-Declaration: TypeAlias = Union[Use, ConstDecl, StructDecl, FunctionDecl]
+Declared: TypeAlias = ConstDecl | StructDecl | FunctionDecl
+Declaration: TypeAlias = Use | Declared
 
 
 @dataclass(frozen=True, slots=True)

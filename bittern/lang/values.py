@@ -1,15 +1,15 @@
 """Types and values as the language sees them: structs, tuples, lists and arrays of structs over graph nodes.
 
-Structs, tuples and lists are erased when the graph is made: a value is its type and the flat tuple of its leaves, each a
-node that holds one tensor. The order of the leaves is the order of the fields.
+Structs, tuples and lists are erased when the graph is made: a value is its type and the flat tuple of its leaves, each
+a node that holds one tensor. The order of the leaves is the order of the fields.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias, Union
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from bittern.graph.node import Node
-from bittern.types.dims import Dim, dim
+from bittern.types.dims import Dim
 from bittern.types.elements import Element, Kind
 from bittern.types.values import Tensor
 from bittern.types.values import text as tensor_text
@@ -52,19 +52,32 @@ class ListType:
     items: tuple["LangType", ...] | None = None
 
 
-LangType: TypeAlias = Union[Tensor, StructType, TupleType, ManyType, ListType]
+LangType: TypeAlias = Tensor | StructType | TupleType | ManyType | ListType
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value: its type and its leaves.
+    """A value: its type, its leaves, and for each leaf who may use it.
 
-    mode: `own` if it has one owner and is used once, `fresh` if nobody else can see it (so a place may hold it), or ''.
+    modes: `own` where a leaf has one owner and is used once, `fresh` where nobody else can see it (so that a place may
+    hold it), or '' where anybody may read it.
     """
 
     type: LangType
     leaves: tuple[Node, ...]
-    mode: str = ""
+    modes: tuple[str, ...]
+
+    @staticmethod
+    def of(type_: LangType, leaves: Sequence[Node], mode: str = "") -> "Value":
+        """Return a value whose leaves all have one mode."""
+        return Value(type_, tuple(leaves), (mode,) * len(leaves))
+
+    @staticmethod
+    def tuple_of(items: "Sequence[Value]") -> "Value":
+        """Return several values as one."""
+        leaves = tuple(leaf for item in items for leaf in item.leaves)
+        modes = tuple(mode for item in items for mode in item.modes)
+        return Value(TupleType(tuple(item.type for item in items)), leaves, modes)
 
     @property
     def node(self) -> Node:
@@ -78,9 +91,43 @@ class Value:
         assert isinstance(self.type, Tensor), self.type
         return self.type
 
+    @property
+    def mode(self) -> str:
+        """`own` if any leaf is owned, else `fresh` if all are fresh, else ''."""
+        if "own" in self.modes:
+            return "own"
+        return "fresh" if self.modes and all(mode == "fresh" for mode in self.modes) else ""
+
+    @property
+    def is_given(self) -> bool:
+        """Whether every leaf is owned or fresh, so that the value may go where one owner is wanted."""
+        return all(self.modes)
+
+    def marked(self, modes: str | Sequence[str]) -> "Value":
+        """Return the value with other modes: one for all leaves, or one each."""
+        each = (modes,) * len(self.leaves) if isinstance(modes, str) else tuple(modes)
+        return Value(self.type, self.leaves, each)
+
     def shared(self) -> "Value":
         """Return the value as one that anybody may read."""
-        return replace(self, mode="")
+        return self.marked("")
+
+    def with_leaves(self, leaves: Sequence[Node]) -> "Value":
+        """Return the value with other nodes of the same types."""
+        return Value(self.type, tuple(leaves), self.modes)
+
+    def part(self, type_: LangType, start: int) -> "Value":
+        """Return the part of this type whose leaves begin at a place."""
+        end = start + len(leaf_types(type_))
+        return Value(type_, self.leaves[start:end], self.modes[start:end])
+
+    def items(self, types: Sequence[LangType]) -> "list[Value]":
+        """Return the value cut into parts of these types, which together are all of it."""
+        parts, start = [], 0
+        for type_ in types:
+            parts.append(self.part(type_, start))
+            start += len(parts[-1].leaves)
+        return parts
 
 
 def leaf_types(type_: LangType) -> tuple[Tensor, ...]:
@@ -92,10 +139,9 @@ def leaf_types(type_: LangType) -> tuple[Tensor, ...]:
     if isinstance(type_, TupleType):
         return tuple(leaf for item in type_.items for leaf in leaf_types(item))
     if isinstance(type_, ManyType):
-        return tuple(
-            Tensor(leaf.element, (type_.count, *leaf.shape), leaf.space) for leaf in leaf_types(type_.item)
-        )
-    return tuple(leaf for item in (type_.items or (type_.item,)) for leaf in leaf_types(item))
+        return tuple(Tensor(leaf.element, (type_.count, *leaf.shape), leaf.space) for leaf in leaf_types(type_.item))
+    items = (type_.item,) if type_.items is None else type_.items
+    return tuple(leaf for item in items for leaf in leaf_types(item))
 
 
 def many(item: LangType, count: Dim) -> LangType:
@@ -105,7 +151,7 @@ def many(item: LangType, count: Dim) -> LangType:
     if isinstance(item, TupleType):
         return TupleType(tuple(many(part, count) for part in item.items))
     if isinstance(item, ManyType):
-        struct = replace_leaves(item.item, [Tensor(t.element, (item.count, *t.shape), t.space) for t in leaf_types(item.item)])
+        struct = replace_leaves(item.item, leaf_types(item))
         assert isinstance(struct, StructType)
         return ManyType(struct, count)
     assert isinstance(item, StructType), item
@@ -115,17 +161,13 @@ def many(item: LangType, count: Dim) -> LangType:
 def one_of(type_: LangType) -> tuple[LangType, Dim] | None:
     """Return the type of one item of an array and the number of items, or None where nothing can be walked."""
     if isinstance(type_, Tensor):
-        if not type_.shape:
-            return None
-        return Tensor(type_.element, type_.shape[1:], type_.space), type_.shape[0]
+        return (Tensor(type_.element, type_.shape[1:], type_.space), type_.shape[0]) if type_.shape else None
     if isinstance(type_, ManyType):
         return type_.item, type_.count
     if isinstance(type_, TupleType):
-        parts = [one_of(item) for item in type_.items]
-        if parts and all(part is not None and part[1] == parts[0][1] for part in parts if parts[0] is not None):
-            known = [part for part in parts if part is not None]
-            if len(known) == len(parts):
-                return TupleType(tuple(part[0] for part in known)), known[0][1]
+        parts = [part for part in map(one_of, type_.items) if part is not None]
+        if parts and len(parts) == len(type_.items) and all(count == parts[0][1] for _, count in parts):
+            return TupleType(tuple(item for item, _ in parts)), parts[0][1]
     return None
 
 
@@ -155,30 +197,36 @@ def replace_leaves(type_: LangType, leaves: Sequence[Tensor]) -> LangType:
     return built
 
 
-def substitute_type(type_: LangType, dims: Sequence[Dim]) -> LangType:
-    """Return the type with dimension parameter i replaced by dims[i]."""
+def changed_dims(type_: LangType, change: Callable[[Dim], Dim]) -> LangType:
+    """Return the type with every dimension changed."""
     if isinstance(type_, Tensor):
-        return Tensor(type_.element, tuple(size.substitute(dims) for size in type_.shape), type_.space)
+        return Tensor(type_.element, tuple(change(size) for size in type_.shape), type_.space)
     if isinstance(type_, StructType):
-        arguments = tuple(a.substitute(dims) if isinstance(a, Dim) else a for a in type_.arguments)
-        fields = tuple((name, substitute_type(field, dims)) for name, field in type_.fields)
+        arguments = tuple(change(a) if isinstance(a, Dim) else a for a in type_.arguments)
+        fields = tuple((name, changed_dims(field, change)) for name, field in type_.fields)
         return StructType(type_.name, arguments, fields)
     if isinstance(type_, TupleType):
-        return TupleType(tuple(substitute_type(item, dims) for item in type_.items))
+        return TupleType(tuple(changed_dims(item, change) for item in type_.items))
     if isinstance(type_, ManyType):
-        item = substitute_type(type_.item, dims)
+        item = changed_dims(type_.item, change)
         assert isinstance(item, StructType)
-        return ManyType(item, type_.count.substitute(dims))
-    items = None if type_.items is None else tuple(substitute_type(item, dims) for item in type_.items)
-    return ListType(substitute_type(type_.item, dims), type_.length.substitute(dims), items)
+        return ManyType(item, change(type_.count))
+    items = None if type_.items is None else tuple(changed_dims(item, change) for item in type_.items)
+    return ListType(changed_dims(type_.item, change), change(type_.length), items)
+
+
+def substitute_type(type_: LangType, dims: Sequence[Dim]) -> LangType:
+    """Return the type with dimension parameter i replaced by dims[i]."""
+    return changed_dims(type_, lambda size: size.substitute(dims))
 
 
 def is_same(left: LangType, right: LangType, *, elements: bool = True) -> bool:
     """Whether two types are equal. elements: False compares shapes and structure only (in `ideal` bodies)."""
     if isinstance(left, Tensor) and isinstance(right, Tensor):
-        if left.element.is_format != right.element.is_format and Kind.OPEN not in (left.element.kind, right.element.kind):
-            return False
-        return left.shape == right.shape and (not elements or left.element == right.element)
+        if elements:
+            return left.shape == right.shape and left.element == right.element
+        is_open = Kind.OPEN in (left.element.kind, right.element.kind)
+        return left.shape == right.shape and (is_open or left.element.is_format == right.element.is_format)
     if isinstance(left, StructType) and isinstance(right, StructType):
         return left.name == right.name and left.arguments == right.arguments
     if isinstance(left, TupleType) and isinstance(right, TupleType):
@@ -197,20 +245,10 @@ def type_text(type_: LangType, names: Sequence[str] = ()) -> str:
     if isinstance(type_, Tensor):
         return tensor_text(type_, names)
     if isinstance(type_, StructType):
-        arguments = ", ".join(a.text(names) if isinstance(a, Dim) else a.name for a in type_.arguments)
+        arguments = ", ".join(a.text(names) if isinstance(a, Dim) else str(a) for a in type_.arguments)
         return type_.name.rpartition(".")[2] + (f"[{arguments}]" if arguments else "")
     if isinstance(type_, TupleType):
         return "(" + ", ".join(type_text(item, names) for item in type_.items) + ")"
     if isinstance(type_, ManyType):
         return f"many[{type_text(type_.item, names)}, {type_.count.text(names)}]"
     return f"list[{type_text(type_.item, names)}, {type_.length.text(names)}]"
-
-
-def scalar(element: Element) -> Tensor:
-    """Return the type of one number."""
-    return Tensor(element, ())
-
-
-def array(element: Element, *shape: Dim | int) -> Tensor:
-    """Return an array type; sizes may be numbers."""
-    return Tensor(element, tuple(dim(size) for size in shape))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from importlib.util import module_from_spec, spec_from_file_location
 from math import isfinite
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, NoReturn, TypeAlias
 
 from bittern.base.errors import BitternError, code, nearest
@@ -19,6 +20,7 @@ UNKNOWN_FAMILY = code("M101", "no family for this architecture")
 MISSING_FACT = code("M102", "metadata that the family needs is missing")
 BAD_FACT = code("M103", "metadata has an impossible value")
 UNREAD_FACT = code("M104", "metadata that may change the mathematics is not read by the family")
+BROKEN_BINDING = code("M110", "a family's binding file does not work")
 
 LIMIT = 1 << 24  # no dimension of a model is larger
 
@@ -132,10 +134,24 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One family. name: of its module, and of the checkpoint's architecture. bind: reads a checkpoint's facts."""
+    """One family. name: of its module, and of the checkpoint's architecture. path: of its binding file."""
 
     name: str
-    bind: Callable[[Facts], Binding]
+    path: Path
+    function: Callable[[Facts], Binding]
+
+    def bind(self, facts: Facts) -> Binding:
+        """Return what the binding file makes of a checkpoint's facts; it must read all. Raises M102 to M104, M110."""
+        try:
+            binding = self.function(facts)
+        except BitternError:
+            raise
+        except Exception as error:
+            raise _broken(self.path, error) from error
+        if not isinstance(binding, Binding):
+            raise _broken(self.path, TypeError(f"`bind` returned {type(binding).__name__}, not a Binding"))
+        facts.finish()
+        return binding
 
 
 def names(folders: Sequence[Path] = ()) -> list[str]:
@@ -150,19 +166,33 @@ def names(folders: Sequence[Path] = ()) -> list[str]:
 
 
 def family(architecture: str, folders: Sequence[Path] = ()) -> Family:
-    """Return the family of an architecture. folders: as for `names`; their binding files are run. Raises M101."""
+    """Return the family of an architecture. folders: as for `names`; their binding files are run. Raises M101, M110."""
     known = names(folders)
     if architecture not in known:
         what = f"There is no family for the architecture `{architecture}`."
         raise BitternError(UNKNOWN_FAMILY, what, nearest(architecture, known))
-    home = next(
-        f for f in _all(folders) if (f / f"{architecture}.btn").is_file() and (f / f"{architecture}.py").is_file()
-    )
-    spec = spec_from_file_location(f"bittern.models.{architecture}", home / f"{architecture}.py")
-    assert spec is not None and spec.loader is not None, home
+    files = [(folder / f"{architecture}.btn", folder / f"{architecture}.py") for folder in _all(folders)]
+    path = next(binding for program, binding in files if program.is_file() and binding.is_file())
+    spec = spec_from_file_location(f"bittern.models.{architecture}", path)
+    assert spec is not None and spec.loader is not None, path
     module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return Family(architecture, module.bind)
+    try:
+        spec.loader.exec_module(module)
+        return Family(architecture, path, module.bind)
+    except Exception as error:
+        raise _broken(path, error) from error
+
+
+def _broken(path: Path, error: Exception) -> BitternError:
+    """Return the error for a binding file that failed, with the line of that file where it did."""
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
+    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+    place = f"{path}:{line}" if line else str(path)
+    return BitternError(
+        BROKEN_BINDING,
+        f"The binding file {place} failed: {type(error).__name__}: {error}.",
+        "Mend it: it has a function `bind(facts: Facts) -> Binding`, as docs/map.md says.",
+    )
 
 
 def _all(folders: Sequence[Path]) -> list[Path]:

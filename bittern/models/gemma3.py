@@ -12,6 +12,7 @@ from bittern.types.elements import F32, F64, U32
 
 _LOCAL_BASE = 10000.0
 _PATTERN = 6  # every sixth layer is global
+_WIDE = 62  # layers of the 27B model, whose queries are scaled by the width of a head's share, not of the head
 _LAYER = {
     "attn_norm": "attn_norm",
     "q": "attn_q",
@@ -38,7 +39,7 @@ def bind(facts: Facts) -> Binding:
     h = facts.whole("attention.key_length", high=65536, multiple_of=2)
     facts.must_be("attention.value_length", h)
     facts.must_be("rope.dimension_count", h)
-    facts.ignore("vocab_size", "context_length", "rope.scaling.original_context_length")
+    facts.ignore("vocab_size", "context_length", "rope.scaling.original_context_length", "rope.scaling.finetuned")
     window, base, scale = facts.whole("attention.sliding_window"), facts.real("rope.freq_base", 1e6), stretch(facts)
     facts.must_be("attention.sliding_window_pattern", _PATTERN)
     facts.must_be("rope.local.freq_base", _LOCAL_BASE)
@@ -46,7 +47,7 @@ def bind(facts: Facts) -> Binding:
     dims |= {"r": heads // g, "h": h, "ff": facts.whole("feed_forward_length")}
     fields: dict[str, Field] = {
         "facts.eps": Numbers(facts.real("attention.layer_norm_rms_epsilon"), F32),
-        "facts.scale": Numbers(1 / sqrt(h), F32),
+        "facts.scale": Numbers(1 / sqrt(d / heads if layers == _WIDE else h), F32),
         "facts.embed": Numbers(sqrt(d), F32),
         "rope": frequency_factors(facts, h),
         "embed": Weight("token_embd.weight"),

@@ -32,7 +32,8 @@ def bind(facts: Facts) -> Binding:
     facts.must_be("attention.value_length", h)
     facts.must_be("rope.dimension_count", h)
     facts.must_be("expert_count", 0)
-    facts.ignore("vocab_size", "context_length", "expert_used_count", "rope.scaling.original_context_length")
+    facts.ignore("vocab_size", "context_length", "expert_used_count")
+    facts.ignore("rope.scaling.original_context_length", "rope.scaling.finetuned")
     dims = {"layers": layers, "vocab": facts.tensors.get("token_embd.weight", (1,))[0], "d": d, "g": g}
     dims |= {"r": heads // g, "h": h, "ff": facts.whole("feed_forward_length")}
     fields: dict[str, Field] = {

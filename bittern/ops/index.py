@@ -188,7 +188,7 @@ def _gather(x: Array, indices: Sequence[Array], lead: int, rank: int) -> Array:
 
 def _ranked(index: Array, rank: int) -> Array:
     """Return an index with axes of size 1 for the shape S that it lacks."""
-    return index if index.ndim == rank else index.reshape(*index.shape, *(1,) * (rank - index.ndim))
+    return index if index.ndim == rank else index.reshape((*index.shape, *(1,) * (rank - index.ndim)))
 
 
 def _batch_places(front: tuple[int, ...], rank: int) -> list[Array]:

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from bittern.ops.rules import need_tensors, need_value, open_kind, same, same_space
+from bittern.ops.rules import need_tensors, need_value, open_kind, same, same_shape, same_space
 from bittern.ops.table import Array, Attributes, Site, op
 from bittern.types.dims import Dim, dim
 from bittern.types.elements import U8, U32, Element, Kind
@@ -95,7 +95,7 @@ def _reshape(site: Site, x: Array) -> Array:
     shape = site.attributes["shape"]
     if site.result.element.is_format:
         shape = (*shape[:-1], *x.shape[-2:])
-    return x.reshape(*x.shape[: site.lead], *shape)
+    return x.reshape((*x.shape[: site.lead], *shape))
 
 
 def _permute_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
@@ -155,6 +155,7 @@ def _concat_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
     for part in parts:
         if len(part.shape) != len(first.shape):
             raise TypeFault(RANK_UNFIT, text(part), f"an array of {len(first.shape)} dimensions")
+        same_shape(_with_axis(first, axis, part.shape[axis]), part)
         total = total + part.shape[axis]
     whole = same([_with_axis(part, axis) for part in parts])
     return Tensor(whole.element, (*whole.shape[:axis], total, *whole.shape[axis:]), whole.space)
@@ -221,7 +222,7 @@ def _pad(site: Site, x: Array, value: Array) -> Array:
     front = np.broadcast_shapes(x.shape[:lead], value.shape[:lead])
     shape = (*front, *x.shape[lead:axis], after + a["after"], *x.shape[axis + 1 :])
     result = np.empty(shape, _common_dtype((x, value)))
-    border = value.reshape(*value.shape, *(1,) * (x.ndim - lead))
+    border = value.reshape((*value.shape, *(1,) * (x.ndim - lead)))
     place = (_WHOLE,) * axis
     result[(*place, slice(before, after))] = x
     result[(*place, slice(0, before))] = border
@@ -242,7 +243,7 @@ def _broadcast(site: Site, x: Array) -> Array:
     lead, new = site.lead, site.attributes["shape"]
     front, own = x.shape[:lead], x.shape[lead:]
     shape = (*front, *new, *own)
-    spread = x.reshape(*front, *(1,) * len(new), *own)
+    spread = x.reshape((*front, *(1,) * len(new), *own))
     if prod(shape) > _SMALL:
         return np.broadcast_to(spread, shape)
     result = np.empty(shape, x.dtype)

@@ -1,75 +1,130 @@
-"""What a bring-up writes: the model's program as text, its `.keg`, and the report, under a folder of the model's name."""
+"""What a bring-up writes: the model's program as text, its `.keg`, and the record of the run, in a folder of the model.
 
-import json
+All files are made in a folder beside their places and moved there together when everything has gone well; after a
+failure or an interrupt nothing is there that was not there before. A second run writes the same bytes.
+"""
+
 import os
 import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
-from typing import Any
 
+from bittern.base.errors import BitternError, code
+from bittern.base.json_text import json_text
 from bittern.front.bind import Bound
 from bittern.front.checkpoint import Checkpoint
 from bittern.graph.keg_write import ExternalBlob, write_keg
 from bittern.graph.node import Blob, Function, functions_of, walk
+from bittern.lang.print_graph import print_functions
+from bittern.runtime.report import Report
+
+NOT_WRITTEN = code("R111", "the folder for the results cannot be written")
+
+_KEPT_INSIDE = 4096  # bytes: constants of the checkpoint up to this size are copied into the `.keg`
 
 
 def model_folder(bound: Bound, out: Path) -> Path:
-    """Return the folder of a model under `out`, made if it is missing."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", bound.checkpoint.path.stem).strip("-.") or "model"
-    folder = out / name
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    """Return the folder of a model under `out`: the name of its file without what folders do not take."""
+    return out / (re.sub(r"[^\w.-]+", "-", bound.checkpoint.path.stem).strip("-.") or "model")
 
 
-def write_program(bound: Bound, out: Path) -> dict[str, str]:
-    """Write `NAME.btn` and `NAME.keg`; return their paths. The keg refers to the checkpoint for the weights."""
-    from bittern.lang.print_graph import print_functions
-
-    folder = model_folder(bound, out)
-    roots = {"forward": bound.forward, "head": bound.head}
-    text, keg = folder / f"{bound.family.name}.btn", folder / f"{bound.family.name}.keg"
-    write_whole(text, print_functions(roots).encode())
-    write_keg(keg, roots, external_blobs(bound.checkpoint, roots.values()))
-    return {"program": str(text), "keg": str(keg)}
+def file_names(bound: Bound) -> dict[str, str]:
+    """Return the names of the files that a bring-up writes, by kind."""
+    name = bound.family.name
+    return {"program": f"{name}.btn", "keg": f"{name}.keg", "report": "report.json"}
 
 
-def write_report(bound: Bound, out: Path, report: dict[str, Any]) -> Path:
-    """Write the report as JSON; return its path."""
-    path = model_folder(bound, out) / "report.json"
-    write_whole(path, json.dumps(report, indent=1, ensure_ascii=False).encode() + b"\n")
-    return path
+@contextmanager
+def staged(target: Path, names: Mapping[str, str]) -> Iterator[Path]:
+    """Give a folder to write files to; when the block ends well they move into `target`, else nothing stays.
 
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+    target: a folder, made if it is missing. names: of the files that are to be moved, by kind. Raises R111.
+    """
+    made: list[Path] = []
+    try:
+        with _writing(target):
+            made += _make_folders(target)
+            taken = [target / name for name in names.values() if (target / name).is_dir()]
+            if taken:
+                raise IsADirectoryError(21, "there is a folder of that name", str(taken[0]))
+            part = Path(tempfile.mkdtemp(prefix=".part-", dir=target))
         try:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        except BaseException:
-            os.unlink(file.name)
+            yield part
+            with _writing(target):
+                for name in names.values():
+                    os.replace(part / name, target / name)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    except BaseException:
+        for folder in reversed(made):
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def write_program(bound: Bound, folder: Path) -> None:
+    """Write the program as text and as `.keg`, which refers to the checkpoint for the weights. Raises F222, R111."""
+    roots = {"forward": bound.forward, "head": bound.head}
+    names = file_names(bound)
+    with _writing(folder):
+        (folder / names["program"]).write_text(print_functions(roots), "utf-8", newline="\n")
+    write_keg(folder / names["keg"], roots, _external_blobs(bound.checkpoint, (bound.forward, bound.head)))
+
+
+def write_report(bound: Bound, folder: Path, report: Report) -> None:
+    """Write what of the report is the same in every run. Raises R111."""
+    with _writing(folder):
+        (folder / file_names(bound)["report"]).write_text(json_text(report.as_record()) + "\n", "utf-8", newline="\n")
+
+
+@contextmanager
+def _writing(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        named = error.filename2 or error.filename or place
+        raise BitternError(
+            NOT_WRITTEN,
+            f"`{os.fsdecode(named)}` cannot be written: {error.strerror or error}.",
+            "Name another folder with `--out`, or mend this one.",
+        ) from error
+
+
+def _make_folders(path: Path) -> list[Path]:
+    """Make a folder and its parents; return those that were missing, outermost first."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    missing.reverse()
+    for place, folder in enumerate(missing):
+        try:
+            folder.mkdir()
+        except OSError:
+            for earlier in reversed(missing[:place]):
+                earlier.rmdir()
             raise
-    os.replace(file.name, path)
+    if not path.is_dir():
+        raise NotADirectoryError(20, "there is a file of that name", str(path))
+    return missing
 
 
-def external_blobs(checkpoint: Checkpoint, functions: Any) -> dict[bytes, ExternalBlob]:
-    """Return where in the checkpoint the constants of functions lie, by digest."""
-    found: dict[bytes, ExternalBlob] = {}
+def _external_blobs(checkpoint: Checkpoint, functions: tuple[Function, ...]) -> dict[bytes, ExternalBlob]:
+    """Return where in the checkpoint the larger constants of functions lie, by digest."""
+    shown = checkpoint.path.name.encode("utf-8", "replace").decode()
+    whole = bytes.fromhex(checkpoint.sha256)
     places = {checkpoint.blob(name).digest: info for name, info in checkpoint.tensors.items()}
-    for blob in _blobs(functions):
-        info = places.get(blob.digest)
-        if info is not None and blob.size >= 4096:
-            found[blob.digest] = ExternalBlob(
-                checkpoint.path.name, bytes.fromhex(checkpoint.sha256), info.offset, info.size
-            )
-    return found
+    return {
+        blob.digest: ExternalBlob(shown, whole, places[blob.digest].offset, blob.size)
+        for blob in _blobs(functions)
+        if blob.digest in places and blob.size >= _KEPT_INSIDE
+    }
 
 
-def _blobs(functions: Any) -> list[Blob]:
+def _blobs(functions: tuple[Function, ...]) -> Iterator[Blob]:
+    """Yield the constants of functions and of all that they call."""
     seen: set[bytes] = set()
-    blobs: list[Blob] = []
-    stack: list[Function] = list(functions)
+    stack = list(functions)
     while stack:
         function = stack.pop()
         if function.id in seen:
@@ -77,7 +132,6 @@ def _blobs(functions: Any) -> list[Blob]:
         seen.add(function.id)
         for node in walk(function.result):
             stack.extend(functions_of(node))
-            blobs.extend(value for _, value in node.attributes if isinstance(value, Blob))
+            yield from (value for _, value in node.attributes if isinstance(value, Blob))
         if function.ideal is not None:
             stack.append(function.ideal)
-    return blobs

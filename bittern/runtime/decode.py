@@ -6,11 +6,12 @@ import numpy as np
 
 from bittern.base.errors import BitternError, code
 from bittern.base.progress import Progress
-from bittern.chips.chip import Reals, Session
+from bittern.chips.chip import Loaded, Reals, Session
 
 CONTEXT_FULL = code("R102", "the context has no room for the tokens")
 NO_TOKENS = code("R103", "there is no token to start from")
 TOKEN_RANGE = code("R104", "a token id is outside the vocabulary")
+NO_MEMORY = code("R109", "the memory does not hold the model and its cache")
 
 CHUNK = 512  # tokens of a prompt that run as one call
 
@@ -19,7 +20,7 @@ def check_room(prompt: Sequence[int], count: int, context: int, vocab: int) -> N
     """Refuse a prompt that is empty, holds ids outside the vocabulary or does not fit. Raises R102, R103, R104."""
     if not prompt:
         raise BitternError(
-            NO_TOKENS, "The prompt is empty.", "Give a prompt or token ids: the first logits follow a token."
+            NO_TOKENS, "The prompt has no token.", "Give a prompt or token ids: the first logits follow a token."
         )
     wrong = [token for token in prompt if not 0 <= token < vocab]
     if wrong:
@@ -31,25 +32,42 @@ def check_room(prompt: Sequence[int], count: int, context: int, vocab: int) -> N
         raise BitternError(
             CONTEXT_FULL,
             f"{len(prompt)} prompt tokens and {count} new ones need {need} positions, but the context has {context}.",
-            f"Give `--ctx {need}` or more, or a shorter prompt.",
+            f"Give `--ctx {need}` or more, a shorter prompt, or fewer new tokens.",
         )
 
 
-def run_chunked(session: Session, tokens: Sequence[int], start: int = 0, progress: Progress | None = None) -> Reals:
-    """Run tokens of sequence 0 from a position on, in chunks; return the hidden state of the last, [1, d]."""
-    return run_rows(session, tokens, start, progress)[-1:]
+def start(loaded: Loaded, context: int) -> Session:
+    """Return a session for one sequence. context: positions of its cache. Raises R109."""
+    try:
+        return loaded.start(context)
+    except MemoryError as error:
+        raise BitternError(
+            NO_MEMORY,
+            f"A cache of {context} positions does not fit into the memory: {error}.",
+            "Give a smaller `--ctx`, fewer new tokens, or `--cache int8`.",
+        ) from error
 
 
 def run_rows(session: Session, tokens: Sequence[int], start: int = 0, progress: Progress | None = None) -> Reals:
-    """Run tokens of sequence 0 from a position on, in chunks; return the hidden states of all, [t, d]."""
+    """Run tokens of sequence 0 from a position on, in chunks; return the hidden states of all, [t, d].
+
+    progress: is shown for what is longer than a chunk.
+    """
     rows = []
-    with (progress or Progress()).task("prompt", len(tokens), "tokens") as task:
+    shown = progress if progress is not None and len(tokens) > CHUNK else Progress()
+    with shown.task("prompt", len(tokens), "tokens") as task:
         for low in range(0, len(tokens), CHUNK):
             part = np.array(tokens[low : low + CHUNK], np.uint32)
             place = np.arange(start + low, start + low + len(part), dtype=np.uint32)
             rows.append(session.forward(part, np.zeros(len(part), np.uint32), place))
             task.advance(len(part))
     return np.concatenate(rows)
+
+
+def run_last(session: Session, tokens: Sequence[int], start: int = 0, progress: Progress | None = None) -> Reals:
+    """Run tokens as `run_rows` does; return the logits [vocab] after the last of them."""
+    logits: Reals = session.logits(run_rows(session, tokens, start, progress)[-1:])[0]
+    return logits
 
 
 def greedy(logits: Reals) -> int:
@@ -61,12 +79,13 @@ def greedy(logits: Reals) -> int:
     return best
 
 
-def greedy_steps(session: Session, prompt: Sequence[int], count: int) -> Iterator[tuple[int, Reals]]:
+def greedy_steps(
+    session: Session, prompt: Sequence[int], count: int, progress: Progress | None = None
+) -> Iterator[tuple[int, Reals]]:
     """Yield `count` greedy tokens, each with the logits [vocab] from which it was taken."""
-    hidden = run_chunked(session, prompt)
+    logits = run_last(session, prompt, 0, progress)
     for step in range(count):
-        logits = session.logits(hidden)[0]
         token = greedy(logits)
         yield token, logits
         if step + 1 < count:
-            hidden = run_chunked(session, [token], len(prompt) + step)
+            logits = run_last(session, [token], len(prompt) + step)

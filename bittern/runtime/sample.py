@@ -8,7 +8,9 @@ from bittern.graph.evaluate import Program, prepare
 from bittern.lang.library import Library
 from bittern.runtime.decode import greedy
 
-BAD_SAMPLING = code("R110", "a number that steers sampling is out of its range")
+OUT_OF_RANGE = code("R110", "a number that steers the run is out of its range")
+
+MOST_TOKENS = (1 << 31) - 1  # positions are u32, and so is what is computed from them
 
 
 class Sampler:
@@ -20,11 +22,11 @@ class Sampler:
     def __init__(
         self, library: Library, vocab: int, temperature: float, top_k: int, top_p: float, min_p: float, seed: int
     ) -> None:
-        _check("temperature", temperature, 0.0, 1e6)
-        _check("top_k", top_k, 0, (1 << 32) - 1)
-        _check("top_p", top_p, 0.0, 1.0)
-        _check("min_p", min_p, 0.0, 1.0)
-        _check("seed", seed, 0, (1 << 64) - 1)
+        check_range("temperature", temperature, 0.0, 1e6)
+        check_range("top_k", top_k, 0, (1 << 32) - 1)
+        check_range("top_p", top_p, 0.0, 1.0)
+        check_range("min_p", min_p, 0.0, 1.0)
+        check_range("seed", seed, 0, (1 << 64) - 1)
         self._numbers = (
             np.uint32(top_k),
             np.float32(top_p),
@@ -44,6 +46,7 @@ class Sampler:
         return int(self._program(logits, *self._numbers, np.uint64(step)))
 
 
-def _check(name: str, value: float, low: float, high: float) -> None:
+def check_range(name: str, value: float, low: float, high: float) -> None:
+    """Refuse a number out of its range, also NaN. Raises R110."""
     if not low <= value <= high:
-        raise BitternError(BAD_SAMPLING, f"{name} is {value}.", f"Give a number from {low} to {high}.")
+        raise BitternError(OUT_OF_RANGE, f"{name} is {value}.", f"Give a number from {low} to {high}.")

@@ -18,7 +18,7 @@ import numpy as np
 
 from bittern.chips.vm.ordered import PIECE, add_onto, add_rows, scratch
 from bittern.chips.vm.workers import share
-from bittern.graph.evaluate import prepare
+from bittern.graph.evaluate import World, prepare
 from bittern.graph.node import Function
 from bittern.graph.program import CallSite, Kernel
 from bittern.ops.convert import widened
@@ -57,6 +57,7 @@ class Columns:
 def block_product(unpack: Function, group: int) -> Kernel:
     """Return the kernel of `matvec_<format>`. unpack: that format's function. group: values that share a scale."""
     prepared: WeakValueDictionary[object, Blocks] = WeakValueDictionary()
+    world = World()
 
     def kernel(site: CallSite) -> Callable[..., Array] | None:
         stored = site.constants[0]
@@ -65,7 +66,7 @@ def block_product(unpack: Function, group: int) -> Kernel:
         source = stored.reshape(stored.shape[site.lead :])
         weights = prepared.get(_place(source))
         if weights is None:
-            weights = prepared[_place(source)] = _unpacked(unpack, source, site.dims[1], group)
+            weights = prepared[_place(source)] = _unpacked(world, unpack, source, site.dims[1], group)
         if weights.low is None:
             return lambda w, q, d, ds: _block_product(weights, site.lead, q, d, None)
         return lambda w, q, d, ds: _block_product(weights, site.lead, q, d, ds)
@@ -107,7 +108,7 @@ def _tiling(m: int) -> tuple[int, int]:
     return -(-m // width), width
 
 
-def _unpacked(unpack: Function, source: Array, n: int, group: int) -> Blocks:
+def _unpacked(world: World, unpack: Function, source: Array, n: int, group: int) -> Blocks:
     """Unpack some tiles at a time by the format's own definition. source: [m, blocks, bytes] u8."""
     tiles, width = _tiling(len(source))
     code: Array | None = None
@@ -115,7 +116,7 @@ def _unpacked(unpack: Function, source: Array, n: int, group: int) -> Blocks:
     step = max(1, _SLICE // (n * width))
     for first in range(0, tiles, step):
         rows = source[first * width : (first + step) * width]
-        parts = prepare(unpack, (len(rows), n))(rows)
+        parts = prepare(unpack, (len(rows), n), world=world)(rows)
         if code is None:
             code = np.zeros((tiles, n // group, group, width), np.float32)
             sides = [np.zeros((tiles, n // group, 1, width), np.float32) for _ in parts[1:]]

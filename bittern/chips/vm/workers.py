@@ -45,4 +45,6 @@ def _processors() -> int:
 
 @cache
 def _pool() -> ThreadPoolExecutor:
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked child has no threads
     return ThreadPoolExecutor(max(1, _processors() - 1), "bittern-vm")

@@ -4,7 +4,7 @@ import hashlib
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from bittern.base.hashing import FORMAT, digest, encode
 from bittern.types.dims import dim, symbol
@@ -45,6 +45,7 @@ def same(a: object, b: object) -> bool:
     return type(a) is type(b) and a == b
 
 
+@settings(deadline=None)
 @given(plain, st.binary(max_size=12))
 def test_every_encoding_reads_back_and_knows_its_end(value: object, tail: bytes) -> None:
     read, rest = decode(encode(value) + tail)
@@ -52,6 +53,7 @@ def test_every_encoding_reads_back_and_knows_its_end(value: object, tail: bytes)
     assert rest == tail
 
 
+@settings(deadline=None)
 @given(plain, plain)
 def test_different_values_have_different_encodings(a: object, b: object) -> None:
     assert (encode(a) == encode(b)) == same(a, b)

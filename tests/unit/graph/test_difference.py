@@ -17,6 +17,7 @@ X, Y = param(0, tensor(F32, 4)), param(1, tensor(F32, 4))
 BOTH = (Parameter(X.type), Parameter(Y.type))
 
 
+@settings(deadline=None)
 @given(seeds, st.integers(0, 9))
 def test_equal_functions_do_not_differ(seed: int, names: int) -> None:
     found = difference(random_function(seed), random_function(seed, names=names))

@@ -76,6 +76,7 @@ def test_an_id_that_leaves_something_out_is_caught(left_out: str) -> None:
 
 
 @pytest.mark.req("K004")
+@settings(deadline=None)
 @given(seeds)
 def test_an_id_is_the_hash_of_exactly_that(seed: int) -> None:
     for n in nodes_of(random_function(seed)):
@@ -84,6 +85,7 @@ def test_an_id_is_the_hash_of_exactly_that(seed: int) -> None:
 
 
 @pytest.mark.req("K004")
+@settings(deadline=None)
 @given(seeds, st.integers(1, 2**32), st.integers(1, 2**32))
 def test_labels_never_matter(seed: int, names: int, other: int) -> None:
     bare, first, second = (random_function(seed, names=n) for n in (0, names, other))
@@ -91,6 +93,7 @@ def test_labels_never_matter(seed: int, names: int, other: int) -> None:
     assert bare == first and hash(bare) == hash(first)
 
 
+@settings(deadline=None)
 @given(seeds)
 def test_equal_nodes_are_one_object(seed: int) -> None:
     first, second = random_function(seed), random_function(seed)
@@ -142,6 +145,7 @@ def shuffled(function: Function, rng: Random) -> Node:
 
 
 @pytest.mark.req("K004")
+@settings(deadline=None)
 @given(seeds, st.randoms(use_true_random=False))
 def test_the_order_of_building_does_not_matter(seed: int, rng: Random) -> None:
     function = random_function(seed)
@@ -225,6 +229,7 @@ def test_a_change_that_re_keys_more_is_caught() -> None:
 
 
 @pytest.mark.req("K007")
+@settings(deadline=None)
 @given(seeds, seeds)
 def test_unchanged_parts_keep_their_identity_in_other_programs(seed: int, other: int) -> None:
     part, stranger = random_function(seed, 6, 1), random_function(other, 6, 1)

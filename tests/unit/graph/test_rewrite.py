@@ -41,6 +41,7 @@ def double(body_names: str = "") -> Function:
     return Function(1, (Parameter(x.type), Parameter(y.type)), map_over(body, N, [x, y], []))
 
 
+@settings(deadline=None)
 @given(seeds)
 def test_no_change_gives_the_same_objects(seed: int) -> None:
     function = random_function(seed)

@@ -59,11 +59,13 @@ def number(tree: Tree, values: Sequence[int]) -> int:
     }[tree[0]]()
 
 
+@settings(deadline=None)
 @given(any_tree, naturals)
 def test_value_is_integer_evaluation(tree: Tree, values: list[int]) -> None:
     assert build(tree).value(values) == number(tree, values)
 
 
+@settings(deadline=None)
 @given(any_tree, st.lists(constant_tree, min_size=SYMBOLS, max_size=SYMBOLS), naturals)
 def test_substitute_then_value_is_value_then(tree: Tree, inner: list[Tree], values: list[int]) -> None:
     outer = [number(t, values) for t in inner]
@@ -71,6 +73,7 @@ def test_substitute_then_value_is_value_then(tree: Tree, inner: list[Tree], valu
     assert build(tree).substitute([build(t) for t in inner]).value(values) == number(tree, outer)
 
 
+@settings(deadline=None)
 @given(any_tree, any_tree, any_tree)
 def test_ring_laws_hold_in_normal_form(a: Tree, b: Tree, c: Tree) -> None:
     x, y, z = build(a), build(b), build(c)
@@ -98,6 +101,7 @@ def polynomial(terms: list[tuple[int, list[int]]]) -> Dim:
     return total
 
 
+@settings(deadline=None)
 @given(polynomial_terms, polynomial_terms)
 def test_polynomials_are_equal_exactly_as_functions(
     a: list[tuple[int, list[int]]], b: list[tuple[int, list[int]]]
@@ -108,6 +112,7 @@ def test_polynomials_are_equal_exactly_as_functions(
     assert (x == y) == same
 
 
+@settings(deadline=None)
 @given(st.integers(-99, 99), st.integers(-99, 99), st.integers(1, 40), st.integers(-99, 99), st.integers(-99, 99))
 def test_linear_over_constant_is_equal_exactly_as_functions(a: int, c: int, d: int, move: int, stretch: int) -> None:
     n = symbol(0)
@@ -131,6 +136,7 @@ def test_divisions_that_leave() -> None:
     assert n // 0 == dim(0) and n % 0 == n
 
 
+@settings(deadline=None)
 @given(any_tree)
 def test_text_reads_back(tree: Tree) -> None:
     built = build(tree)
@@ -139,6 +145,7 @@ def test_text_reads_back(tree: Tree) -> None:
     assert eval(source, {"dim": dim}, names) == built
 
 
+@settings(deadline=None)
 @given(any_tree)
 def test_normal_form_is_a_fixed_point_of_substitution(tree: Tree) -> None:
     built = build(tree)
@@ -148,6 +155,7 @@ def test_normal_form_is_a_fixed_point_of_substitution(tree: Tree) -> None:
 fact_bottoms = st.lists(st.tuples(st.integers(0, SYMBOLS - 1), st.integers(1, 64)), min_size=1, max_size=4)
 
 
+@settings(deadline=None)
 @given(any_tree, fact_bottoms, naturals)
 def test_facts_keep_values_that_obey_them(tree: Tree, bottoms: list[tuple[int, int]], values: list[int]) -> None:
     for place, bottom in bottoms:
@@ -161,6 +169,7 @@ def test_facts_keep_values_that_obey_them(tree: Tree, bottoms: list[tuple[int, i
         assert apply_facts((top // bottom) * bottom, facts) == apply_facts(top, facts)
 
 
+@settings(deadline=None)
 @given(any_tree, st.integers(1, 20), st.integers(1, 20), st.integers(1, 20))
 def test_facts_on_symbols_keep_values(tree: Tree, heads: int, size: int, k: int) -> None:
     values = [heads * 2 * size, heads * 2, k]  # n % m == 0, m % 2 == 0
@@ -181,7 +190,7 @@ def test_facts_with_other_tops_and_circles() -> None:
     assert apply_facts(n, []) == n
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(any_tree, naturals)
 def test_a_wrong_quotient_is_caught(tree: Tree, values: list[int]) -> None:
     """Planted fault: rounding a quotient up instead of down must fail the law of evaluation."""
