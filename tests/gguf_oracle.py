@@ -11,8 +11,12 @@ from bittern.front.checkpoint import Checkpoint
 def differences(checkpoint: Checkpoint, path: Path, package: Any) -> list[str]:
     """Return what the `gguf` package reads otherwise in the file, one phrase for each difference.
 
-    package: the imported `gguf` module. Errors: whatever the package raises, which is a difference too.
+    package: the imported `gguf` module. Errors: whatever the package raises, which is a difference too. Types that are
+    newer than the package have no oracle: a file with one is not compared.
     """
+    known = {kind.name.lower() for kind in package.GGMLQuantizationType}
+    if any(info.element.name not in known for info in checkpoint.tensors.values()):
+        return []
     reader = package.GGUFReader(path)
     fields = {name: field for name, field in reader.fields.items() if not name.startswith("GGUF.")}
     found = []

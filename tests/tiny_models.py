@@ -4,21 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import block_formats
 import gguf_files as g
 import numpy as np
 
-TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "q4_k": 12, "q5_k": 13, "q6_k": 14}
-TYPES["bf16"] = 30
-_SCALES = {  # format: bytes where f16 scales lie, and the size of the largest code
-    "q4_0": ((0,), 8),
-    "q4_1": ((0, 2), 16),
-    "q5_0": ((0,), 16),
-    "q5_1": ((0, 2), 32),
-    "q8_0": ((0,), 127),
-    "q4_k": ((0, 2), 16 * 32),
-    "q5_k": ((0, 2), 32 * 32),
-    "q6_k": ((208,), 32 * 64),
-}
+TYPES = {"f32": 0, "f16": 1, "bf16": 30} | {name: row.number for name, row in block_formats.FORMATS.items()}
 
 
 @dataclass(frozen=True)
@@ -44,14 +34,12 @@ def weights(rng: np.random.Generator, element: str, rows: int, columns: int) -> 
         return values.astype("<f2").tobytes()
     if element == "bf16":
         return (values.astype("<f4").view("<u4") >> 16).astype("<u2").tobytes()
-    count, size = g.BLOCKS[TYPES[element]]
-    blocks = rng.integers(0, 256, (rows * columns // count, size), dtype=np.uint8)
-    places, largest = _SCALES[element]
-    for place in places:
-        scale = rng.uniform(0.5, 2.0, len(blocks)) / np.sqrt(columns) / largest
-        sign = -1.0 if place == 2 and element in ("q4_1", "q5_1") else 1.0
-        extra = largest / 2 if place == 2 and element in ("q4_1", "q5_1") else 1.0
-        blocks[:, place : place + 2] = (sign * extra * scale).astype("<f2")[:, None].view(np.uint8).reshape(-1, 2)
+    row = block_formats.FORMATS[element]
+    blocks = block_formats.blocks(rng, element, rows * columns // row.columns)
+    for which in range(len(row.halves)):
+        scale = rng.uniform(0.5, 2.0, len(blocks)) / np.sqrt(columns) / row.largest
+        is_minimum = which == 1 and element in ("q4_1", "q5_1")  # elsewhere the second number scales minima
+        block_formats.put_scale(element, blocks, -row.largest / 2 * scale if is_minimum else scale, which)
     return blocks.tobytes()
 
 

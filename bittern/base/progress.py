@@ -1,8 +1,8 @@
 """Progress of long work, told to a person and never to a program.
 
 Code that works long takes a `Progress` and opens a task on it. What becomes of that is decided where the command line
-is read: bars on a terminal (`Bars`), a few plain lines in a log (`Lines`), warnings alone (`Quiet`), or nothing (`Progress` itself).
-Everything goes to the stream given, which is stderr in the commands: stdout belongs to results.
+is read: bars on a terminal (`Bars`), a few plain lines in a log (`Lines`), warnings alone (`Quiet`), or nothing
+(`Progress` itself). Everything goes to the stream given, which is stderr in the commands: stdout belongs to results.
 """
 
 from collections.abc import Iterator

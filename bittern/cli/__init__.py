@@ -2,7 +2,7 @@
 
 This module knows the names and one line about each command, so that help and mistakes cost no import. A command's own
 module is loaded when it is called; its function `command` declares arguments and options to typer and returns the exit
-status. Status 0 is success, 1 a failure with a code, 2 a mistake in the command line, 130 an interrupt.
+status.
 """
 
 import os
@@ -65,11 +65,10 @@ def _help(rest: list[str]) -> int:
 def _known(name: str) -> None:
     if name in COMMANDS:
         return
-    from bittern.base.errors import nearest
-    from bittern.cli.frame import UsageError
+    from bittern.base.errors import BitternError, nearest
 
     kind = "option" if name.startswith("-") else "command"
-    raise UsageError(
+    raise BitternError(
         UNKNOWN_COMMAND,
         f"`bittern` has no {kind} `{name}`.",
         nearest(name, list(COMMANDS)) or "`bittern --help` lists the commands.",

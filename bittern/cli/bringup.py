@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from bittern.cli.frame import BAD_ARGUMENTS, UsageError, choice, model_path, open_store, print_json, progress, words
-
-CACHES = ("f16", "f32", "int8")
+from bittern.base.errors import BitternError
+from bittern.cli.frame import BAD_ARGUMENTS, model_path, open_store, print_json, progress
+from bittern.cli.options import CACHES, folder, token_ids, whole, word, words
 
 
 def command(
@@ -16,17 +16,34 @@ def command(
     tokens: Annotated[
         str | None, typer.Option(metavar="IDS", help="Token ids instead of a prompt, such as 1,2,3; no BOS is added.")
     ] = None,
-    count: Annotated[int, typer.Option("-n", "--count", min=1, help="How many tokens to make; EOS is ignored.")] = 32,
+    count: Annotated[
+        int,
+        typer.Option(
+            "-n", "--count", metavar="N", parser=whole("-n", 1), help="How many tokens to make; EOS is ignored."
+        ),
+    ] = 32,
     context: Annotated[
-        int | None, typer.Option("--ctx", min=1, help="Positions of the cache.", show_default="as many as needed")
+        int | None,
+        typer.Option(
+            "--ctx", metavar="N", parser=whole("--ctx", 1), help="Positions of the cache; else as many as needed."
+        ),
     ] = None,
-    cache: Annotated[str, typer.Option(help=f"Element of the cache: {', '.join(CACHES)}.")] = "f16",
+    cache: Annotated[
+        str,
+        typer.Option(metavar="ELEMENT", parser=word("--cache", CACHES), help=f"Of the cache: {', '.join(CACHES)}."),
+    ] = "f16",
     chips: Annotated[str, typer.Option(metavar="a,b|all", help="The chips to bring the model up on.")] = "all",
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where program, keg and artifacts go, in a folder of the model.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", parser=folder("--out"), help="Where program, keg and report go, in a folder of the model."
+        ),
     ] = None,
     library: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="A folder of programs and families, before Bittern's own.")
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR", parser=folder("--library"), help="A folder of programs and families, before Bittern's own."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, and no progress.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
@@ -36,9 +53,8 @@ def command(
     Shows each chip's text, speed, and how many of its tokens agree with the f64 reference; or why it was refused.
     """
     if prompt is not None and tokens is not None:
-        raise UsageError(BAD_ARGUMENTS, "Both --prompt and --tokens are given.", "Give one of them.")
-    ids = None if tokens is None else _ids(tokens)
-    choice("--cache", cache, CACHES)
+        raise BitternError(BAD_ARGUMENTS, "Both --prompt and --tokens are given.", "Give one of them.")
+    ids = None if tokens is None else token_ids(tokens)
     store = open_store()
     path = model_path(model, store)
     from bittern.runtime.bringup import bring_up
@@ -61,13 +77,3 @@ def command(
     else:
         print(report.as_text())
     return 0
-
-
-def _ids(given: str) -> list[int]:
-    """Read token ids. Errors: U111."""
-    parts = words(given)
-    wrong = [part for part in parts if not (part.isascii() and part.isdecimal())]
-    if wrong or not parts:
-        shown = f"`{wrong[0]}` is not a token id" if wrong else "No token id is given"
-        raise UsageError(BAD_ARGUMENTS, f"{shown} in --tokens.", "Give numbers from 0 with commas, such as 1,2,3.")
-    return [int(part) for part in parts]

@@ -10,7 +10,7 @@ from bittern.cli.frame import print_json
 
 
 def command(
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files or folders of .btn programs.")],
+    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files or folders of .btn programs.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """Check programs: every error at once, with its place."""

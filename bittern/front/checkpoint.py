@@ -1,8 +1,9 @@
-"""A checkpoint: metadata and named tensors in one memory-mapped file, the neutral form that every reader yields.
+"""A checkpoint: metadata and named tensors in memory-mapped files, the neutral form that every reader yields.
 
-In: an opened file and what its reader found in the header. Out: the tensors as views of the map (nothing is copied), as
-blobs for the graph, and the SHA-256 of the file and of each tensor. A digest is remembered in a cache under the file's
+In: opened files and what their reader found in the headers. Out: the tensors as views of a map (nothing is copied), as
+blobs for the graph, and the SHA-256 of the files and of each tensor. A digest is remembered in a cache under a file's
 identity (device, inode, size, time of change), so it is computed once; the checkpoint says which of the two happened.
+A reader may also derive tensors from stored ones (another order of rows, say); those are made when they are asked for.
 
 Untrusted files: only regular files are opened, a file that changes while it is open is refused at the next access, and
 a range is checked by its reader before a `TensorInfo` exists. The one thing that no reader of a map can catch is a file
@@ -15,7 +16,7 @@ import os
 import stat
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,7 +50,7 @@ class TensorInfo:
     """Where a tensor lies and what it is.
 
     shape: row-major, the slowest dimension first, as numpy writes it; for a format it counts values, not blocks.
-    offset: of its first byte in the file. size: its number of bytes.
+    offset: of its first byte in its file. size: its number of bytes. part: which of the checkpoint's files has it.
     """
 
     name: str
@@ -57,6 +58,7 @@ class TensorInfo:
     shape: tuple[int, ...]
     offset: int
     size: int
+    part: int = 0
 
     @property
     def storage_shape(self) -> tuple[int, ...]:
@@ -198,11 +200,46 @@ class Digests:
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """Metadata and tensors of one file. Use it as a context manager, or call `close`.
+class Part:
+    """One file of a checkpoint. digests: what is known of its SHA-256 sums."""
 
-    kind: the file's format, such as `gguf`. metadata: plain Python values by key; an array of strings is a list, any
-    other array a read-only numpy array. tensors: in the order of the file. digests: what is known of its SHA-256 sums.
+    file: MappedFile
+    digests: Digests
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the whole file in hexadecimal, from the cache or computed now. Errors: F105, F106."""
+        if self.digests.whole is None:
+            self.digests.remember(whole=self.hash(0, self.file.identity.size).hex())
+            self.digests.save()
+        assert self.digests.whole is not None
+        return self.digests.whole
+
+    def hash(self, offset: int, size: int) -> bytes:
+        """Return the SHA-256 of a range; the file is checked for changes before and after each step."""
+        state = hashlib.sha256()
+        for low in range(offset, offset + size, _HASH_STEP):
+            with memoryview(self.file.data) as view:
+                state.update(view[low : min(low + _HASH_STEP, offset + size)])
+        _ = self.file.data
+        return state.digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A tensor that is made of stored ones. steps: what is done, for people and records. make: does it."""
+
+    steps: tuple[str, ...]
+    make: Callable[[], npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Metadata and tensors of one file, or of a folder of files. Use it as a context manager, or call `close`.
+
+    kind: the format, such as `gguf`. metadata: plain Python values by key; an array of strings is a list, any other
+    array a read-only numpy array. tensors: in the order of the files. digests: of the first file. more: the files after
+    the first. derived: how tensors that are not stored as they are come about, by name. folder: where one holds it all.
     """
 
     kind: str
@@ -210,31 +247,41 @@ class Checkpoint:
     metadata: Mapping[str, Value] = field(repr=False)
     tensors: Mapping[str, TensorInfo] = field(repr=False)
     digests: Digests = field(repr=False, compare=False)
+    more: tuple[Part, ...] = ()
+    derived: Mapping[str, Derived] = field(default_factory=dict, repr=False)
+    folder: Path | None = None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All files, in the order that `TensorInfo.part` counts."""
+        return (Part(self.file, self.digests), *self.more)
 
     @property
     def path(self) -> Path:
-        """The file's path, as it was given."""
-        return self.file.path
+        """The path of the file or folder, as it was given."""
+        return self.folder or self.file.path
 
     @property
     def size(self) -> int:
-        """The size of the file in bytes."""
-        return self.file.identity.size
+        """The size of all files together in bytes."""
+        return sum(part.file.identity.size for part in self.parts)
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of the whole file in hexadecimal, from the cache or computed now. Errors: F105, F106."""
-        if self.digests.whole is None:
-            self.digests.remember(whole=self._hash(0, self.size).hex())
-            self.digests.save()
-        assert self.digests.whole is not None
-        return self.digests.whole
+        """The SHA-256 of the whole file in hexadecimal, from the cache or computed now. Errors: F105, F106.
+
+        Of several files: the SHA-256 of one line `SHA256 SIZE NAME` for each, in their order.
+        """
+        if not self.more:
+            return self.parts[0].sha256
+        rows = [f"{part.sha256} {part.file.identity.size} {part.file.path.name}\n" for part in self.parts]
+        return hashlib.sha256("".join(rows).encode("utf-8", "surrogateescape")).hexdigest()
 
     @property
     def sha256_origin(self) -> Origin:
-        """Whether `sha256` was computed from the file's bytes by this checkpoint or taken from the cache."""
+        """Whether `sha256` was computed from the files' bytes by this checkpoint or taken from the cache."""
         _ = self.sha256
-        return self.digests.origin
+        return "cached" if all(part.digests.origin == "cached" for part in self.parts) else "hashed now"
 
     def info(self, name: str) -> TensorInfo:
         """Return what is known of a tensor. Errors: F107 with the nearest names."""
@@ -246,9 +293,11 @@ class Checkpoint:
         return found
 
     def bytes_of(self, name: str) -> memoryview:
-        """Return a tensor's stored bytes as a read-only view of the map. Errors: F105, F106, F107."""
+        """Return a tensor's bytes as a read-only view of the map, or made now. Errors: F105, F106, F107."""
         found = self.info(name)
-        return memoryview(self.file.data)[found.offset : found.offset + found.size]
+        if name in self.derived:
+            return memoryview(self.array(name).reshape(-1).view(np.uint8))
+        return memoryview(self.parts[found.part].file.data)[found.offset : found.offset + found.size]
 
     def array(self, name: str) -> npt.NDArray[Any]:
         """Return a tensor as a read-only numpy view of the map, in its storage shape and dtype (little-endian).
@@ -257,6 +306,11 @@ class Checkpoint:
         """
         found = self.info(name)
         dtype = np.dtype(found.element.dtype).newbyteorder("<")
+        if name in self.derived:
+            made = np.ascontiguousarray(self.derived[name].make(), dtype)
+            assert made.shape == found.storage_shape, (name, made.shape, found)
+            made.flags.writeable = False
+            return made
         return np.frombuffer(self.bytes_of(name), dtype).reshape(found.storage_shape)
 
     def blob(self, name: str) -> Blob:
@@ -265,28 +319,23 @@ class Checkpoint:
         The bytes stay in the map: keep the checkpoint open while the graph reads them. Errors: F105, F106, F107.
         """
         found = self.info(name)
+        if name in self.derived:
+            return Blob(hashlib.sha256(self.bytes_of(name)).digest(), found.size, lambda: self.bytes_of(name))
+        part = self.parts[found.part]
         place = (found.offset, found.size)
-        digest = self.digests.ranges.get(place)
+        digest = part.digests.ranges.get(place)
         if digest is None:
-            digest = self._hash(*place)
-            self.digests.remember(ranges={place: digest})
-            if len(self.digests.ranges) == len(self.tensors):
-                self.digests.save()
+            digest = part.hash(*place)
+            part.digests.remember(ranges={place: digest})
+            if len(part.digests.ranges) == sum(info.part == found.part for info in self.tensors.values()):
+                part.digests.save()
         return Blob(digest, found.size, lambda: self.bytes_of(name))
 
-    def _hash(self, offset: int, size: int) -> bytes:
-        """Return the SHA-256 of a range; the file is checked for changes before and after each step."""
-        state = hashlib.sha256()
-        for low in range(offset, offset + size, _HASH_STEP):
-            with memoryview(self.file.data) as view:
-                state.update(view[low : min(low + _HASH_STEP, offset + size)])
-        _ = self.file.data
-        return state.digest()
-
     def close(self) -> None:
-        """Write new digests to the cache and close the file. Views that were handed out stay valid."""
-        self.digests.save()
-        self.file.close()
+        """Write new digests to the cache and close the files. Views that were handed out stay valid."""
+        for part in self.parts:
+            part.digests.save()
+            part.file.close()
 
     def __enter__(self) -> "Checkpoint":
         return self

@@ -27,7 +27,7 @@ NO_BYTE = code("F310", "the vocabulary has no token for a byte of the text")
 NO_TOKEN = code("F311", "a token id lies outside of the vocabulary")
 NO_MARK = code("F312", "a mark was asked for that the tokenizer does not have")
 
-_BLANK = "\u2581"
+BLANK = "\u2581"
 _IN_UTF8 = frozenset(range(256)) - {0xC0, 0xC1, *range(0xF5, 0x100)}
 _PLAIN = (Kind.USER_DEFINED,)
 _WHOLE = (Kind.CONTROL, Kind.USER_DEFINED, Kind.UNKNOWN)
@@ -90,7 +90,7 @@ class Tokenizer:
         ordinary text, as text of strangers should be. User-defined tokens are found either way.
         Errors: F309 lone surrogate, F310 byte without a token, F312 mark that the file does not name.
         """
-        _check_text(text)
+        check_text(text)
         ids = self._mark(bos, self._vocabulary.add_bos, self.bos, "bos")
         after_token = True
         for part in self._splitter(special).split(text):
@@ -163,7 +163,7 @@ class Tokenizer:
             text = " ".join(filter(None, text.split(" ")))
         if vocabulary.add_space_prefix and after_token and text:
             text = " " + text
-        return text.replace(" ", _BLANK)
+        return text.replace(" ", BLANK)
 
     def _make_piece(self, number: int) -> bytes:
         kind, text = self._vocabulary.kinds[number], self._vocabulary.tokens[number]
@@ -174,8 +174,8 @@ class Tokenizer:
         if kind != Kind.NORMAL:
             return text.encode()
         if self._vocabulary.model == "llama":
-            return text.replace(_BLANK, " ").encode()
-        values = [_VALUES.get(letter) for letter in text]
+            return text.replace(BLANK, " ").encode()
+        values = [LETTERS.get(letter) for letter in text]
         whole = [value for value in values if value is not None]
         return bytes(whole) if len(whole) == len(values) else text.encode()
 
@@ -217,7 +217,7 @@ def _letters() -> dict[str, int]:
     return {chr(value): value for value in sorted(seen)} | {chr(0x100 + n): value for n, value in enumerate(hidden)}
 
 
-_VALUES = _letters()
+LETTERS = _letters()
 
 
 def _byte_level_words(vocabulary: Vocabulary) -> Callable[[str], list[int]]:
@@ -230,7 +230,7 @@ def _byte_level_words(vocabulary: Vocabulary) -> Callable[[str], list[int]]:
     letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     backend.pre_tokenizer = pre_tokenizers.Sequence([*cuts, letters])
     by_merges = _ids_by(backend)
-    known = {value for letter, value in _VALUES.items() if letter in vocabulary.ids}
+    known = {value for letter, value in LETTERS.items() if letter in vocabulary.ids}
     if known >= _IN_UTF8:
         return by_merges
 
@@ -304,7 +304,7 @@ def _mergeable(vocabulary: Vocabulary) -> dict[str, float]:
     return {
         text: score
         for number, (text, score) in enumerate(rows)
-        if " " not in text and (number not in whole or _BLANK in text)
+        if " " not in text and (number not in whole or BLANK in text)
     }
 
 
@@ -316,7 +316,7 @@ def _ids_by(backend: "Backend") -> Callable[[str], list[int]]:
     return ids
 
 
-def _check_text(text: str) -> None:
+def check_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -108,11 +108,7 @@ def read_vocabulary(metadata: Mapping[str, object]) -> Vocabulary:
     merges = [] if spm else _merges(read.texts("merges"), ids)
     bos, eos = read.token("bos_token_id", len(tokens)), read.token("eos_token_id", len(tokens))
     stops = {eos, read.token("eot_token_id", len(tokens)), read.token("eom_token_id", len(tokens))} - {None}
-    ends = [ids[text] for text in _ENDS if text in ids]
-    kinds[ends] = Kind.CONTROL
-    stops |= {*ends} - _continuing(ids)
-    if _END_IF_CONTROL in ids and kinds[ids[_END_IF_CONTROL]] == Kind.CONTROL:
-        stops.add(ids[_END_IF_CONTROL])
+    stops |= stop_tokens(ids, kinds)
     kinds.flags.writeable = False
     return Vocabulary(
         model=model,
@@ -131,6 +127,16 @@ def read_vocabulary(metadata: Mapping[str, object]) -> Vocabulary:
         add_space_prefix=read.switch("add_space_prefix", spm) and spm,
         remove_extra_whitespaces=read.switch("remove_extra_whitespaces", False) and spm,
     )
+
+
+def stop_tokens(ids: Mapping[str, int], kinds: npt.NDArray[np.uint8]) -> set[int]:
+    """Return the tokens that end a turn or a text by their spelling; they become control tokens in `kinds`."""
+    ends = [ids[text] for text in _ENDS if text in ids]
+    kinds[ends] = Kind.CONTROL
+    stops = {*ends} - _continuing(ids)
+    if _END_IF_CONTROL in ids and kinds[ids[_END_IF_CONTROL]] == Kind.CONTROL:
+        stops.add(ids[_END_IF_CONTROL])
+    return stops
 
 
 class _Reader:
@@ -278,7 +284,7 @@ def _byte_tokens(tokens: list[str], kinds: npt.NDArray[np.uint8]) -> dict[int, i
     return found
 
 
-def _continuing(ids: dict[str, int]) -> set[int]:
+def _continuing(ids: Mapping[str, int]) -> set[int]:
     """Return `<|end|>` where it ends a part of a turn only: where other spellings end the turn (Harmony, Solar)."""
     harmony = {"<|return|>", "<|call|>"} <= ids.keys() or {"<|calls|>", "<|flush|>"} <= ids.keys()
     return {ids["<|end|>"]} if harmony and "<|end|>" in ids else set()

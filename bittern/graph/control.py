@@ -9,8 +9,6 @@ carry that starts as an array which others still read is copied once, on entry.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from bittern.graph import batch
 from bittern.graph.flow import Instruction, closure_of_carries, consumed_carries, sources_of
 from bittern.graph.node import Function, Node
@@ -30,8 +28,6 @@ def copying(meaning: Action, copies: Copies) -> Action:
 
     def action(array: Array, *rest: Array) -> Array:
         copies.add(array)
-        if array.dtype != rest[-1].dtype:  # over the reals, a real goes where integers were
-            array = array.astype(np.result_type(array, rest[-1]))
         result: Array = meaning(array, *rest)
         return result
 
@@ -43,8 +39,8 @@ def overwriting(in_place: Action, meaning: Action, lead: int, copies: Copies) ->
     copied = copying(meaning, copies)
 
     def action(array: Array, *rest: Array) -> Array:
-        fits = array.flags.writeable and array.dtype == rest[-1].dtype
-        if fits and (not lead or _covers(array, rest, lead)):
+        fits = array.dtype == rest[-1].dtype  # else, over the reals, a real goes where integers were
+        if fits and array.flags.writeable and (not lead or _covers(array, rest, lead)):
             result: Array = in_place(array, *rest)
             return result
         return copied(array, *rest)  # type: ignore[no-any-return]

@@ -126,7 +126,7 @@ def _assign(ctx: Context, s: syntax.Assign) -> None:
             PLACE_SHARED,
             root.span,
             f"`{root.name}` is shared, so it cannot change in place",
-            hint=f"take it as `own`, or start from a copy: `let {root.name} = copy({root.name})`",
+            hint=_copy_hint(root.name, home),
             notes=((binding.span, "it comes from here"),),
         )
     new = _updated(ctx, old, s.place, s.value) if isinstance(s.place, syntax.Index) else _field(ctx, old, s.value)
@@ -135,6 +135,14 @@ def _assign(ctx: Context, s: syntax.Assign) -> None:
     leaves = (*whole.leaves[:start], *new.leaves, *whole.leaves[end:])
     modes = (*whole.modes[:start], *new.modes, *whole.modes[end:])
     ctx.scope.bind(root.name, Value(whole.type, leaves, modes), root.span)
+
+
+def _copy_hint(name: str, home: Scope) -> str:
+    """Return how a shared name becomes one that may change."""
+    if home.body in ("for", "while", "each"):
+        return f"carry a copy: `with {name} = copy({name})`"
+    hint = f"start from a copy: `let {name} = copy({name})`"
+    return hint if home.parent is not None else f"take it as `own`, or {hint}"
 
 
 def _need_inside(ctx: Context, root: syntax.Name, binding: Binding, home: Scope) -> None:

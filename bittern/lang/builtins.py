@@ -24,7 +24,9 @@ from bittern.lang.op_arguments import (
 )
 from bittern.lang.operators import operand, operands, shift, spread
 from bittern.lang.ownership import read
+from bittern.lang.solver import need_inside
 from bittern.lang.values import Value
+from bittern.types.dims import ZERO
 from bittern.types.elements import BIT, ELEMENTS, I32, U8, U32, Element, Kind
 from bittern.types.values import SPACES
 
@@ -88,7 +90,7 @@ def convert(ctx: Context, e: syntax.Call, element: Element) -> Value:
     value = operand(ctx, x, element if is_open_literal(x) else None)
     if value.tensor.element == element:
         return value
-    return ctx.value("convert", [value.node], e.span, str(element), to=element)
+    return ctx.value("convert", [value.node], e.span, f"{element}(x)", to=element)
 
 
 @builtin("wrap", "sat", "round", "sign", "from_bits")
@@ -158,15 +160,11 @@ def _reverse(ctx: Context, e: syntax.Call, brackets: Brackets, expected: Element
 def _slice(ctx: Context, e: syntax.Call, brackets: Brackets, expected: Element | None) -> Value:
     need_no_bracket(ctx, e, brackets)
     given = arguments(ctx, e, "x", "low", "high", optional=("stride", "axis"))
-    return ctx.value(
-        "slice",
-        [operand(ctx, given["x"]).node],
-        e.span,
-        axis=whole(ctx, given.get("axis")),
-        low=need_dim(ctx, given["low"]),
-        high=need_dim(ctx, given["high"]),
-        stride=whole(ctx, given.get("stride"), 1),
-    )
+    x, axis, stride = operand(ctx, given["x"]), whole(ctx, given.get("axis")), whole(ctx, given.get("stride"), 1)
+    low, high = need_dim(ctx, given["low"]), need_dim(ctx, given["high"])
+    sizes = x.tensor.shape[axis : axis + 1] if axis >= 0 else ()
+    need_inside(ctx, e.span, "the slice", (ZERO, low), (low, high), *((high, size) for size in sizes))
+    return ctx.value("slice", [x.node], e.span, axis=axis, low=low, high=high, stride=stride)
 
 
 @builtin("concat", "stack")
@@ -200,15 +198,12 @@ def _pad(ctx: Context, e: syntax.Call, brackets: Brackets, expected: Element | N
 def _windows(ctx: Context, e: syntax.Call, brackets: Brackets, expected: Element | None) -> Value:
     need_no_bracket(ctx, e, brackets)
     given = arguments(ctx, e, "x", "size", "stride", "dilation", optional=("axis",))
-    return ctx.value(
-        "windows",
-        [operand(ctx, given["x"]).node],
-        e.span,
-        axis=whole(ctx, given.get("axis")),
-        size=need_size(ctx, given["size"]),
-        stride=whole(ctx, given["stride"]),
-        dilation=whole(ctx, given["dilation"]),
-    )
+    x, axis, size = operand(ctx, given["x"]), whole(ctx, given.get("axis")), need_size(ctx, given["size"])
+    stride, dilation = whole(ctx, given["stride"]), whole(ctx, given["dilation"])
+    span = (size - 1) * dilation + 1
+    sizes = x.tensor.shape[axis : axis + 1] if axis >= 0 else ()
+    need_inside(ctx, e.span, "a window", *((span, length) for length in sizes))
+    return ctx.value("windows", [x.node], e.span, axis=axis, size=size, stride=stride, dilation=dilation)
 
 
 # --- index
@@ -248,7 +243,9 @@ def _dynamic_slice(ctx: Context, e: syntax.Call, brackets: Brackets, expected: E
     need_no_bracket(ctx, e, brackets)
     given = arguments(ctx, e, "x", "start", "length")
     x, start = operand(ctx, given["x"]), operand(ctx, given["start"], U32)
-    return ctx.value("dynamic_slice", [x.node, start.node], e.span, length=need_size(ctx, given["length"]))
+    length = need_size(ctx, given["length"])
+    need_inside(ctx, e.span, "the slice", *((length, size) for size in x.tensor.shape[:1]))
+    return ctx.value("dynamic_slice", [x.node, start.node], e.span, length=length)
 
 
 @builtin("lookup")
@@ -285,7 +282,7 @@ def _move(ctx: Context, e: syntax.Call, brackets: Brackets, expected: Element | 
     space = given["space"]
     word = space.name if isinstance(space, syntax.Name) else ""
     if word not in SPACES:
-        ctx.reject(UNKNOWN_SPACE, space.span, "this is no memory space", hint=nearest(word, list(SPACES)))
+        ctx.reject(UNKNOWN_SPACE, space.span, f"unknown memory space `{word}`", hint=nearest(word, list(SPACES)))
     return ctx.value("move", [operand(ctx, given["x"]).node], e.span, space=word)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from bittern.base.errors import code, nearest
 from bittern.graph.node import call
@@ -19,7 +20,7 @@ from bittern.lang.literals import is_open_literal
 from bittern.lang.overloads import Chosen, alike, choose, swapped, value_mark
 from bittern.lang.ownership import borrow, give_value, read, take_value
 from bittern.lang.solver import Solver, check_where, need_solved, written_generics
-from bittern.lang.source import Span
+from bittern.lang.source import Span, source_text
 from bittern.lang.values import LangType, Value, leaf_types, substitute_type
 from bittern.types.elements import ELEMENTS, Element
 from bittern.types.faults import ELEMENT_MISMATCH, SHAPE_MISMATCH
@@ -68,7 +69,8 @@ def _call(ctx: Context, e: syntax.Call, expected: Element | None) -> Value:
         if word in ctx.generics.dims or ctx.module.find_const(word) is not None:
             ctx.reject(NOT_CALLABLE, name.span, f"`{word}` is a value, not a function")
         known = [*ctx.module.names(), *BUILTINS, *ELEMENTS]
-        ctx.reject_unknown(UNKNOWN_FUNCTION, name.span, f"unknown function `{word}`", nearest(word, known))
+        hint = ctx.library.declaring(word, ctx.module.folder) or nearest(word, known)
+        ctx.reject_unknown(UNKNOWN_FUNCTION, name.span, f"unknown function `{word}`", hint)
     return _function_value(ctx, e, brackets, found)
 
 
@@ -119,13 +121,15 @@ def _by_name(ctx: Context, e: syntax.Call, declared: Sequence[syntax.FieldDecl],
 Taker = Callable[[int, syntax.Argument], Value]
 
 
-def _elaborated(arguments: Sequence[syntax.Argument], take: Taker, known: dict[int, Value]) -> list[Value]:
+def _elaborated(
+    ctx: Context, arguments: Sequence[syntax.Argument], take: Taker, known: dict[int, Value]
+) -> list[Value]:
     """Elaborate arguments in the order in which they are written, open literals last; return them as declared."""
     order = sorted(range(len(arguments)), key=lambda place: arguments[place].span.start)
     for is_late in (False, True):
-        for place in order:
-            if place not in known and is_open_literal(arguments[place].value) == is_late:
-                known[place] = take(place, arguments[place])
+        places = [p for p in order if p not in known and is_open_literal(arguments[p].value) == is_late]
+        values = ctx.every([partial(take, place, arguments[place]) for place in places])
+        known.update(zip(places, values, strict=True))
     return [known[place] for place in range(len(arguments))]
 
 
@@ -162,7 +166,8 @@ def _struct_value(ctx: Context, e: syntax.Call, brackets: Brackets, module: Modu
         solver.meet(declared, value.type, there)
         return value
 
-    values = _elaborated(arguments, take, {})
+    values = _elaborated(ctx, arguments, take, {})
+    _need_forms(ctx, solver, [(f.name.name, f.type) for f in struct.fields], values, arguments)
     need_solved(ctx, solver, e.span, word)
     bound = _with_facts(solver.bound, ctx)
     plain = make_struct(ctx, module, struct, bound)
@@ -186,6 +191,26 @@ def _fit_argument(ctx: Context, value: Value, declared: LangType, span: Span, wh
         elif given.shape == declared.shape:
             code_ = ELEMENT_MISMATCH
     return fit(ctx, value, declared, span, code_, f"{what} has another type")
+
+
+def _need_forms(
+    ctx: Context,
+    solver: Solver,
+    declared: Sequence[tuple[str, syntax.TypeExpr]],
+    values: Sequence[Value],
+    arguments: Sequence[syntax.Argument],
+) -> None:
+    """Reject an argument of another form than its parameter where generic arguments could not be found for it."""
+    if solver.misfit is None or not solver.solve():
+        return
+    place = next(i for i, (_, type_) in enumerate(declared) if type_ is solver.misfit)
+    ctx.reject(
+        ARGUMENT_TYPE,
+        arguments[place].value.span,
+        f"`{declared[place][0]}` has another type",
+        found=ctx.text(values[place].type),
+        expected=source_text(declared[place][1].span).removeprefix("&").removeprefix("own "),
+    )
 
 
 def _with_facts(bound: Generics, ctx: Context) -> Generics:
@@ -220,11 +245,12 @@ def _function_value(ctx: Context, e: syntax.Call, brackets: Brackets, found: Seq
         solver.meet(declared, value.type, there)
         return value
 
-    values = _elaborated(arguments, take, known)
+    values = _elaborated(ctx, arguments, take, known)
     if chosen.is_open:
         for generic in declaration.generics:
             if generic.kind:
                 solver.bound.elements.setdefault(generic.name.name, WEIGHT)
+    _need_forms(ctx, solver, [(p.name.name, p.type) for p in declaration.parameters], values, arguments)
     need_solved(ctx, solver, e.span, word)
     return _apply(ctx, chosen, solver.bound, values, arguments, e.span)
 

@@ -70,9 +70,11 @@ def check_module(module: Module) -> None:
         _guarded(module, const, _check_const)
     for struct in module.structs.values():
         _guarded(module, struct, _check_struct)
+    functions = [declaration for members in module.functions.values() for declaration in members]
+    deep = [each for each in functions if not _guarded(module, each, _check_function, is_last=False)]
+    for each in reversed(deep):  # what they call is elaborated by now
+        _guarded(module, each, _check_function)
     for members in module.functions.values():
-        for declaration in members:
-            _guarded(module, declaration, _check_function)
         _check_overloads(module, members)
 
 
@@ -87,11 +89,14 @@ def _guarded(
         if reject.diagnostic is not None:
             errors.add(reject.diagnostic)
     except RecursionError:
+        if not is_last:
+            return False
         name = declaration.name
         message = f"calls and expressions below `{name.name}` are nested too deeply"
         errors.add(
             Diagnostic(TOO_DEEP, name.span, message, hint="name parts of them with `let`, or call in a flatter way")
         )
+    return True
 
 
 def _check_const(ctx: Context, declaration: syntax.Declared) -> None:

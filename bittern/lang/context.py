@@ -13,13 +13,29 @@ from bittern.lang.values import LangType, Value, changed_dims, leaf_types, type_
 from bittern.ops.table import ops
 from bittern.types.dims import Dim, apply_facts, without_facts
 from bittern.types.elements import Element
-from bittern.types.faults import TypeFault
+from bittern.types.faults import (
+    ATTRIBUTE_UNFIT,
+    ELEMENT_MISMATCH,
+    ELEMENT_UNFIT,
+    RANK_UNFIT,
+    SHAPE_MISMATCH,
+    TypeFault,
+)
 from bittern.types.values import Tensor, Type
 
 if TYPE_CHECKING:
     from bittern.lang.library import Library, Module
 
 Elaborated: TypeAlias = syntax.Expr | syntax.ConstDecl
+
+
+_FAULTS = {
+    ELEMENT_MISMATCH: "`{}` is given different element types",
+    ELEMENT_UNFIT: "`{}` is not defined for this element type",
+    ATTRIBUTE_UNFIT: "an argument of `{}` is out of its range",
+    SHAPE_MISMATCH: "the dimensions do not fit `{}`",
+    RANK_UNFIT: "`{}` needs another number of dimensions",
+}
 
 
 class Reject(Exception):  # noqa: N818  (it is control flow, not an error)
@@ -131,6 +147,18 @@ class Context:
         """Report an error and leave the statement."""
         raise Reject(Diagnostic(code_, span, message, found, expected, hint, notes))
 
+    def every(self, parts: "Sequence[Callable[[], Value]]") -> list[Value]:
+        """Elaborate parts that do not depend on each other, so that each of them reports its own error."""
+        values: list[Value] = []
+        for part in parts:
+            try:
+                values.append(part())
+            except Reject as reject:
+                self.caught(reject)
+        if len(values) < len(parts):
+            raise Reject(None)
+        return values
+
     def reject_unknown(self, code_: str, span: Span, message: str, hint: str = "") -> NoReturn:
         """Report an unknown name, unless a syntax error has hidden declarations: then the name may be one of them."""
         if self.module.is_hiding():
@@ -157,7 +185,7 @@ class Context:
             self.reject(
                 fault.code,
                 span,
-                f"`{shown or kind}` does not fit its operands",
+                _FAULTS[fault.code].format(shown or kind),
                 found=self._fault_text(fault.found, fault.dims),
                 expected=self._fault_text(fault.expected, fault.dims),
                 hint=self._fault_text(fault.hint, fault.dims),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from bittern.base.errors import code
 from bittern.lang import syntax
 from bittern.lang.context import Context
-from bittern.lang.source import Span
+from bittern.lang.source import Span, source_text
 from bittern.lang.values import LangType, StructType, Value, is_same, leaf_types, replace_leaves
 from bittern.ops.table import ops
 from bittern.types.dims import Dim
@@ -16,6 +16,8 @@ from bittern.types.values import Tensor
 NOT_A_TENSOR = code("E312", "the operation needs a number or an array")
 SPACE_CROSSED = code("E601", "a value is read in another memory space than the one it is in")
 NOT_OWNED = code("E503", "an owned value is needed")
+
+_SHORT = 24  # characters of an operand that a hint repeats
 
 
 def need_tensor(ctx: Context, value: Value, e: syntax.Expr) -> Value:
@@ -92,18 +94,18 @@ def shape_hint(ctx: Context, a: Tensor, b: Tensor) -> str:
         return "map over the extra dimension, as in `[f(row) for row in x]`" if min(len(a.shape), len(b.shape)) else ""
     left, right = next((x, y) for x, y in zip(a.shape, b.shape, strict=True) if x != y)
     if left.constant is not None and right.constant is not None:
-        return f"{left.constant} is not {right.constant}"
+        return ""
     return f"nothing says that `{ctx.text(left)}` and `{ctx.text(right)}` are equal"
 
 
-def _reject_space(ctx: Context, span: Span, found: str, space: str) -> None:
+def _reject_space(ctx: Context, span: Span, found: str, space: str, what: str = "x") -> None:
     ctx.reject(
         SPACE_CROSSED,
         span,
         "a value in one memory space is read in another",
         found=found,
         expected="one space",
-        hint=f"write `move(x, {space})`",
+        hint=f"write `move({what}, {space})`",
     )
 
 
@@ -123,12 +125,25 @@ def fit(ctx: Context, value: Value, declared: LangType, span: Span, code_: str, 
     value = spread_to(ctx, value, declared, span)
     if not is_same(value.type, declared, elements=not ctx.ideal):
         found, expected = ctx.text(value.type), ctx.text(declared)
-        ctx.reject(code_, span, message, found=found, expected=expected, hint=misfit_hint(ctx, value.type, declared))
+        hint = with_operand(misfit_hint(ctx, value.type, declared), span)
+        ctx.reject(code_, span, message, found=found, expected=expected, hint=hint)
     leaves = zip(leaf_types(value.type), leaf_types(declared), strict=True)
     for given, wanted in leaves:
         if given.space and wanted.space and given.space != wanted.space:
-            _reject_space(ctx, span, f"{ctx.text(given)} where {ctx.text(wanted)} is expected", wanted.space)
+            found = f"{ctx.text(given)} where {ctx.text(wanted)} is expected"
+            _reject_space(ctx, span, found, wanted.space, _short(span) or "x")
     return value
+
+
+def _short(span: Span) -> str:
+    text = source_text(span)
+    return text if len(text) <= _SHORT and "\n" not in text else ""
+
+
+def with_operand(hint: str, span: Span) -> str:
+    """Return a hint that speaks of `x` with what the program has in its place, if that is short."""
+    text = _short(span)
+    return hint.replace("(x)", f"({text})") if text else hint
 
 
 def misfit_hint(ctx: Context, given: LangType, declared: LangType) -> str:

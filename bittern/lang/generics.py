@@ -20,7 +20,7 @@ from bittern.lang.values import (
     replace_leaves,
 )
 from bittern.types.dims import Dim, dim
-from bittern.types.elements import ELEMENTS, Element, Kind, open_element
+from bittern.types.elements import ELEMENTS, Element, Kind, open_element, type_names
 from bittern.types.faults import RANK_UNFIT
 from bittern.types.values import SPACES, Tensor
 
@@ -32,11 +32,13 @@ RECURSIVE = code("E210", "a function, struct or constant is made of itself")
 GENERIC_COUNT = code("E304", "wrong number of generic arguments")
 GENERIC_KIND = code("E306", "a generic argument is of the wrong kind")
 UNKNOWN_DIM = code("E403", "not a dimension")
+TOO_LARGE = code("E214", "a type has too many parts")
 MISPLACED_MODE = code("E508", "`own` or `&` stands where nothing is passed")
 UNKNOWN_SPACE = code("E603", "unknown memory space")
 
 WEIGHT = open_element("weight", "format")
 SEQUENCES = ("list", "many")
+_MOST_LEAVES = 1 << 16
 _KINDS = ("type", "int", "float", "format")
 
 
@@ -152,24 +154,31 @@ def _resolve_struct(ctx: Context, t: syntax.NamedType, formats: Formats) -> Lang
     declared = ctx.module.find_struct(name)
     if declared is None:
         known = [*ELEMENTS, *ctx.generics.elements, "weight", *SEQUENCES, *ctx.module.struct_names()]
-        hint = nearest(name, known)
+        hint = ctx.library.declaring(name, ctx.module.folder) or nearest(name, known)
         if name in ctx.generics.dims:
-            hint = f"`{name}` is a dimension: write `{name}: type` in the brackets for a type parameter"
+            hint = f"`{name}` is a dimension; a type parameter is written `{name}: type`"
         ctx.reject_unknown(UNKNOWN_TYPE, t.name.span, f"unknown type `{name}`", hint)
     module, struct = declared
-    return make_struct(ctx, module, struct, struct_generics(ctx, struct, t), formats)
+    return make_struct(ctx, module, struct, struct_generics(ctx, struct, t), formats, t.span)
 
 
 def make_struct(
-    ctx: Context, module: "Module", struct: syntax.StructDecl, inner: Generics, formats: Formats | None = None
+    ctx: Context,
+    module: "Module",
+    struct: syntax.StructDecl,
+    inner: Generics,
+    formats: Formats | None = None,
+    span: Span | None = None,
 ) -> StructType:
-    """Return a struct's type for known generic arguments."""
-    need_no_cycle(ctx, struct, struct.name.span)
+    """Return a struct's type for known generic arguments. span: where the program writes the type."""
+    hint = "a struct holds its fields whole, so it cannot hold itself"
+    need_no_cycle(ctx, struct, struct.name.span if span is None else span, hint)
     arguments = tuple(inner.elements[g.name.name] if g.kind else inner.dims[g.name.name] for g in struct.generics)
     callers = (*ctx.callers, struct)
     there = replace(ctx, module=module, generics=inner, scope=Scope(ctx.frame), callers=callers)
     formats = formats or Formats()
     fields = tuple((f.name.name, resolve(there, f.type, formats)) for f in struct.fields)
+    _need_few(ctx, sum(len(leaf_types(type_)) for _, type_ in fields), struct.name.span if span is None else span)
     return StructType(f"{module.name}.{struct.name.name}", arguments, fields)
 
 
@@ -204,6 +213,13 @@ def struct_generics(ctx: Context, struct: syntax.StructDecl, t: syntax.NamedType
     return inner
 
 
+def _need_few(ctx: Context, count: int, span: Span) -> None:
+    """Reject a type of more leaves than a program can be elaborated for."""
+    if count > _MOST_LEAVES:
+        expected = f"at most {_MOST_LEAVES} arrays and numbers in all"
+        ctx.reject(TOO_LARGE, span, "the type has too many parts", found=str(count), expected=expected)
+
+
 def counted(count: int, what: str) -> str:
     """Return `1 argument` or `2 arguments`."""
     return f"{count} {what}{'' if count == 1 else 's'}"
@@ -233,7 +249,7 @@ def element_of(ctx: Context, e: syntax.Expr) -> Element:
         if found is not None:
             return found
         hint = nearest(e.name, [*ELEMENTS, *ctx.generics.elements])
-        ctx.reject(UNKNOWN_TYPE, e.span, f"unknown element type `{e.name}`", hint=hint)
+        ctx.reject(UNKNOWN_TYPE, e.span, f"unknown element type `{e.name}`", expected=type_names, hint=hint)
     ctx.reject(GENERIC_KIND, e.span, "an element type is expected here", expected="a name such as `f32`")
 
 
@@ -256,7 +272,9 @@ def _resolve_sequence(ctx: Context, t: syntax.NamedType, formats: Formats) -> La
     inner, length = as_type(ctx, t.arguments[0]), need_size(ctx, t.arguments[1])
     count = length.constant
     if name == "list" and count:
+        _need_few(ctx, count, t.span)
         items = tuple(resolve(ctx, inner, formats) for _ in range(count))
+        _need_few(ctx, sum(len(leaf_types(item)) for item in items), t.span)
         return ListType(items[0], length, items)
     item = resolve(ctx, inner, formats if name == "many" else None)
     if name == "many":
@@ -279,7 +297,12 @@ def modes_of(t: syntax.TypeExpr, type_: LangType) -> tuple[str, ...]:
 def need_modes(ctx: Context, t: syntax.TypeExpr, allowed: Sequence[str], where: str) -> None:
     """Reject `own` or `&` where a type does not say how a value is passed. where: `a field`, for instance."""
     if t.mode and t.mode not in allowed:
-        ctx.reject(MISPLACED_MODE, t.span, f"the type of {where} has no `{t.mode}`", hint=f"take the `{t.mode}` away")
+        ctx.reject(
+            MISPLACED_MODE,
+            t.span,
+            f"`{t.mode}` does not belong in the type of {where}",
+            hint=f"take the `{t.mode}` away",
+        )
     if isinstance(t, syntax.TupleType):
         for item in t.items:
             need_modes(ctx, item, allowed, where)

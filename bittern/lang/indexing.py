@@ -5,11 +5,13 @@ from bittern.graph.node import Node, item
 from bittern.lang import syntax
 from bittern.lang.builtin_table import BUILTINS
 from bittern.lang.context import Context, Elaborated, handles
-from bittern.lang.fitting import conversion, need_tensor, same_shape
+from bittern.lang.fitting import conversion, need_tensor, same_shape, with_operand
 from bittern.lang.generics import counted, need_dim
 from bittern.lang.literals import LITERAL_OPEN, constant_items, literal_value
 from bittern.lang.operators import operand, operands
 from bittern.lang.ownership import NOT_A_VALUE, read
+from bittern.lang.solver import need_inside
+from bittern.lang.source import source_text
 from bittern.lang.values import (
     LangType,
     ListType,
@@ -20,7 +22,7 @@ from bittern.lang.values import (
     many,
     replace_leaves,
 )
-from bittern.types.dims import Dim
+from bittern.types.dims import ZERO, Dim
 from bittern.types.elements import ELEMENTS, U32, Element
 from bittern.types.values import Tensor
 
@@ -77,7 +79,7 @@ def index(ctx: Context, e: Elaborated, expected: Element | None) -> Value:
         word = e.base.name
         is_const = ctx.module.find_const(word) is not None
         if not is_const and (word in ctx.module.names() or word in ELEMENTS or word in BUILTINS):
-            shown = e.span.source.text[e.span.start : e.span.end]
+            shown = source_text(e.span)
             message, hint = f"`{word}` is a type or function, not a value", f"call it: `{shown}(...)`"
             ctx.reject(NOT_A_VALUE, e.span, message, hint=hint)
     base = read(ctx, e.base)
@@ -111,7 +113,8 @@ def index_tensor(ctx: Context, base: Value, e: syntax.Index) -> Value:
     for axis, part in enumerate(e.items):
         if part.high is not None:
             low, high = need_dim(ctx, part.low), need_dim(ctx, part.high)
-            node = ctx.op("slice", [node], part.span, axis=axis, low=low, high=high, stride=1)
+            need_inside(ctx, part.span, "the slice", (ZERO, low), (low, high), (high, base.tensor.shape[axis]))
+            node = ctx.op("slice", [node], part.span, "x[low..high]", axis=axis, low=low, high=high, stride=1)
     axes = [axis for axis, part in enumerate(e.items) if part.high is None]
     if axes:
         indices = [index_value(ctx, e.items[axis].low, base.tensor.shape[axis]) for axis in axes]
@@ -130,7 +133,7 @@ def index_value(ctx: Context, e: syntax.Expr, size: Dim) -> Value:
         ctx.reject(INDEX_RANGE, e.span, "the index is outside the array", found=str(known[0]), expected=allowed)
     value = operand(ctx, e, U32)
     if value.tensor.element != U32:
-        found, hint = ctx.text(value.type), conversion(value.tensor.element, U32)
+        found, hint = ctx.text(value.type), with_operand(conversion(value.tensor.element, U32), e.span)
         ctx.reject(INDEX_TYPE, e.span, "an index is a u32", found=found, expected="u32", hint=hint)
     return value
 

@@ -5,6 +5,7 @@ first, then in the other folders of the library in order. A user's text cannot c
 folder given earlier hides a module of a later folder whole.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,6 +81,10 @@ class Module:
         """Return the names of all structs in sight."""
         return [name for module in self._sees(None) for name in module.structs]
 
+    def const_names(self) -> list[str]:
+        """Return the names of all constants in sight."""
+        return [name for module in self._sees(None) for name in module.consts]
+
     def names(self) -> list[str]:
         """Return the names of all functions, structs and constants in sight."""
         used = [name for module, only in self.used for name in module.own_names() if only in (None, name)]
@@ -133,6 +138,16 @@ class Library:
             decoded = [decode(_shown(path, self.folders), path.read_bytes()) for path in paths]
             self._load(key, name, decoded, folder)
         return self.modules[key]
+
+    def declaring(self, word: str, near: Path | None) -> str:
+        """Return the hint to use a module that declares a name and is not used, or ''."""
+        declared = re.compile(rf"^(?:inline )?(?:fn|struct|const) {re.escape(word)}\b", re.MULTILINE)
+        for folder in ([near] if near is not None else []) + list(self.folders):
+            for name in _module_names(folder):
+                texts = (path.read_text("utf-8", errors="replace") for path in _files(folder, name))
+                if any(declared.search(text) for text in texts):
+                    return f"`{word}` is declared in `{name}`: write `use {name}`"
+        return ""
 
     def add(self, name: str, sources: Sequence[Source], folder: Path | None = None) -> Module:
         """Load a module from source texts. folder: where its `use` looks first."""
@@ -260,8 +275,8 @@ class Library:
             module.used.append((found, only))
 
     def _known(self, module: Module) -> list[str]:
-        folders = [folder for folder in (module.folder, *self.folders) if folder is not None and folder.is_dir()]
-        return sorted({path.stem for folder in folders for path in folder.iterdir() if _files(folder, path.stem)})
+        folders = [folder for folder in (module.folder, *self.folders) if folder is not None]
+        return sorted({name for folder in folders for name in _module_names(folder)})
 
 
 def mark(declaration: syntax.FunctionDecl) -> str:
@@ -296,6 +311,11 @@ def _files(folder: Path, name: str) -> list[Path]:
         return [single]
     inner = folder / name
     return sorted(inner.glob("*.btn")) if inner.is_dir() else []
+
+
+def _module_names(folder: Path) -> list[str]:
+    """Return the names of the modules in a folder."""
+    return sorted({path.stem for path in folder.iterdir() if _files(folder, path.stem)}) if folder.is_dir() else []
 
 
 def _shown(path: Path, folders: tuple[Path, ...]) -> str:

@@ -1,10 +1,11 @@
 """Operators: both sides read, a literal takes the other side's element, a scalar spreads over an array."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from bittern.lang import syntax
 from bittern.lang.context import Context, Elaborated, handles
-from bittern.lang.fitting import broadcast, conversion, need_tensor, same_shape
+from bittern.lang.fitting import broadcast, conversion, need_tensor, same_shape, with_operand
 from bittern.lang.generics import dim_of
 from bittern.lang.literals import is_open_literal, literal, literal_value
 from bittern.lang.ownership import borrow, read
@@ -63,15 +64,18 @@ def operand(ctx: Context, e: syntax.Expr, expected: Element | None = None) -> Va
 
 def operands(ctx: Context, parts: Sequence[syntax.Expr], expected: Element | None = None) -> list[Value]:
     """Elaborate operands of one element: open literals after the others, with their element."""
-    values: dict[int, Value] = {}
-    for place, e in enumerate(parts):
-        if not is_open_literal(e):
-            values[place] = operand(ctx, e, expected)
-            expected = values[place].tensor.element
-    for place, e in enumerate(parts):
-        if place not in values:
-            values[place] = operand(ctx, e, expected)
-    return agree(ctx, [values[place] for place in range(len(parts))], parts[0].span)
+    firm = [e for e in parts if not is_open_literal(e)]
+    element = expected
+
+    def first_says(e: syntax.Expr) -> Value:
+        nonlocal element
+        value = operand(ctx, e, element)
+        element = value.tensor.element
+        return value
+
+    values = iter(ctx.every([partial(first_says, e) for e in firm]))
+    literals = iter(ctx.every([partial(operand, ctx, e, element) for e in parts if is_open_literal(e)]))
+    return agree(ctx, [next(literals if is_open_literal(e) else values) for e in parts], parts[0].span)
 
 
 def meet(ctx: Context, e: syntax.Binary, expected: Element | None) -> tuple[Value, Value]:
@@ -113,7 +117,7 @@ def shift(
             "a shift count is u32",
             found=ctx.text(right.type),
             expected="u32",
-            hint=conversion(right.tensor.element, U32),
+            hint=with_operand(conversion(right.tensor.element, U32), count.span),
         )
     right = broadcast(ctx, right, left.tensor.shape, span)
     return ctx.value(kind, [left.node, right.node], span, shown)

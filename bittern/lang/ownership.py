@@ -5,6 +5,7 @@ A name that is owned is used once: then it is moved. Operators, operations, fiel
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import NoReturn
 
 from bittern.base.errors import code, nearest
@@ -59,8 +60,9 @@ def _reject_unknown(ctx: Context, name: syntax.Name) -> NoReturn:
     if word in BUILTINS or word in types or word in ctx.module.names():
         hint = f"call it: `{word}(...)`"
         ctx.reject(NOT_A_VALUE, name.span, f"`{word}` is a type or function, not a value", hint=hint)
-    known = [*ctx.scope.visible(), *ctx.generics.dims, *ctx.module.names()]
-    ctx.reject_unknown(UNKNOWN_NAME, name.span, f"unknown name `{word}`", nearest(word, known))
+    known = [*ctx.scope.visible(), *ctx.generics.dims, *ctx.module.const_names()]
+    hint = ctx.library.declaring(word, ctx.module.folder) or nearest(word, known)
+    ctx.reject_unknown(UNKNOWN_NAME, name.span, f"unknown name `{word}`", hint)
 
 
 @handles(syntax.Name)
@@ -148,7 +150,7 @@ def give_value(ctx: Context, e: syntax.Expr, expected: Element | None = None) ->
 def last_value(ctx: Context, e: syntax.Expr, expected: Element | None = None) -> Value:
     """Elaborate the result of a block: a name that ends with the block gives its value away."""
     if isinstance(e, syntax.TupleLiteral):
-        return Value.tuple_of([last_value(ctx, item) for item in e.items])
+        return Value.tuple_of(ctx.every([partial(last_value, ctx, item) for item in e.items]))
     value = take_value(ctx, e, expected)
     if isinstance(e, syntax.Name):
         found = ctx.scope.find(e.name)
@@ -183,7 +185,7 @@ def root_name(e: syntax.Expr) -> syntax.Name | None:
 def tuple_literal(ctx: Context, e: Elaborated, expected: Element | None) -> Value:
     """`(a, b)`."""
     assert isinstance(e, syntax.TupleLiteral)
-    return Value.tuple_of([take_value(ctx, item) for item in e.items])
+    return Value.tuple_of(ctx.every([partial(take_value, ctx, item) for item in e.items]))
 
 
 def moves(scope: Scope) -> dict[Binding, tuple[Span | None, str]]:

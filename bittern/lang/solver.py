@@ -5,7 +5,7 @@ with one unknown factor, or its quotient by a number, is solved where that is ex
 brackets. A condition is shown by normal forms, by the `where` clauses of the caller, and by no size being negative.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bittern.base.errors import code
@@ -27,9 +27,9 @@ from bittern.lang.generics import (
     need_size,
 )
 from bittern.lang.literals import number_value
-from bittern.lang.source import Span
+from bittern.lang.source import Span, source_text
 from bittern.lang.values import LangType, ListType, ManyType, StructType, TupleType
-from bittern.types.dims import ZERO, Dim, dim
+from bittern.types.dims import ZERO, Dim, Ratio, dim
 from bittern.types.values import Tensor
 
 GENERIC_OPEN = code("E305", "a generic argument cannot be found from the arguments")
@@ -49,6 +49,7 @@ class Solver:
     declared: tuple[syntax.Generic, ...]
     bound: Generics
     later: list[tuple[syntax.Expr, Dim]] = field(default_factory=list)
+    misfit: syntax.TypeExpr | None = None  # the first parameter whose argument has another form
 
     def kind(self, name: str) -> str | None:
         """Return the kind of a generic parameter ('' for a dimension), or None for other names."""
@@ -56,34 +57,44 @@ class Solver:
 
     def meet(self, t: syntax.TypeExpr, actual: LangType, ctx: Context) -> None:
         """Learn from one parameter's type expression and the argument's type; mismatches are found afterwards."""
+        if not self._meet(t, actual, ctx) and self.misfit is None:
+            self.misfit = t
+
+    def _meet(self, t: syntax.TypeExpr, actual: LangType, ctx: Context) -> bool:
+        """Learn, and say whether the argument has the form of the parameter."""
         if isinstance(t, syntax.TupleType):
-            if isinstance(actual, TupleType) and len(actual.items) == len(t.items):
-                for part, item in zip(t.items, actual.items, strict=True):
-                    self.meet(part, item, ctx)
-            return
+            if not isinstance(actual, TupleType) or len(actual.items) != len(t.items):
+                return False
+            met = [self._meet(part, item, ctx) for part, item in zip(t.items, actual.items, strict=True)]
+            return all(met)
         name = t.name.name
         if name in SEQUENCES and len(t.arguments) == 2:
-            self._meet_sequence(name, t, actual, ctx)
-        elif isinstance(actual, Tensor):
+            return self._meet_sequence(name, t, actual, ctx)
+        if isinstance(actual, Tensor):
             if is_kind(self.kind(name)):
                 self.bound.elements.setdefault(name, actual.element)
-            if len(t.arguments) == len(actual.shape):
-                for argument, size in zip(t.arguments, actual.shape, strict=True):
-                    self.meet_dim(argument, size)
-        elif isinstance(actual, StructType) and len(t.arguments) == len(actual.arguments):
-            for argument, value in zip(t.arguments, actual.arguments, strict=True):
-                if isinstance(value, Dim):
-                    self.meet_dim(argument, value)
-                elif isinstance(argument, syntax.Name) and is_kind(self.kind(argument.name)):
-                    self.bound.elements.setdefault(argument.name, value)
+            if len(t.arguments) != len(actual.shape) or ctx.module.find_struct(name) is not None:
+                return False
+            for argument, size in zip(t.arguments, actual.shape, strict=True):
+                self.meet_dim(argument, size)
+            return True
+        if not isinstance(actual, StructType) or len(t.arguments) != len(actual.arguments):
+            return False
+        for argument, value in zip(t.arguments, actual.arguments, strict=True):
+            if isinstance(value, Dim):
+                self.meet_dim(argument, value)
+            elif isinstance(argument, syntax.Name) and is_kind(self.kind(argument.name)):
+                self.bound.elements.setdefault(argument.name, value)
+        return True
 
-    def _meet_sequence(self, name: str, t: syntax.NamedType, actual: LangType, ctx: Context) -> None:
+    def _meet_sequence(self, name: str, t: syntax.NamedType, actual: LangType, ctx: Context) -> bool:
         if name == "list" and isinstance(actual, ListType):
-            self.meet(as_type(ctx, t.arguments[0]), actual.item, ctx)
             self.meet_dim(t.arguments[1], actual.length)
-        elif name == "many" and isinstance(actual, ManyType):
-            self.meet(as_type(ctx, t.arguments[0]), actual.item, ctx)
+            return self._meet(as_type(ctx, t.arguments[0]), actual.item, ctx)
+        if name == "many" and isinstance(actual, ManyType):
             self.meet_dim(t.arguments[1], actual.count)
+            return self._meet(as_type(ctx, t.arguments[0]), actual.item, ctx)
+        return False
 
     def meet_dim(self, e: syntax.Expr, size: Dim) -> None:
         """Learn from one dimension expression and the size it meets."""
@@ -239,31 +250,82 @@ def _is_below(value: Dim, strictly: bool, relations: Sequence[Condition]) -> boo
     return False
 
 
-def _never_negative(value: Dim) -> bool:
-    """Whether no sizes make the dimension negative, as far as its coefficients show."""
-    return all(
-        factor > 0 and all(isinstance(atom, int) or _never_negative(atom.top) for atom in monomial)
-        for monomial, factor in value.terms
-    )
+def _never_negative(value: Dim, depth: int = 8) -> bool:
+    """Whether no sizes make the dimension negative, as far as its coefficients and the bounds of `_least` show."""
+    if all(f > 0 and all(isinstance(a, int) or _never_negative(a.top) for a in m) for m, f in value.terms):
+        return True
+    if not depth:
+        return False
+    bottoms = {a.bottom.constant for m, _ in value.terms for a in m if isinstance(a, Ratio)}
+    for monomial, factor in value.terms:
+        atom = monomial[0] if len(monomial) == 1 else None
+        leasts = _least(atom, factor, bottoms) if isinstance(atom, Ratio) else ()
+        rest = value - Dim(((monomial, factor),))
+        if any(_never_negative(rest + least, depth - 1) for least in leasts):
+            return True
+    return False
+
+
+def _least(atom: Ratio, factor: int, bottoms: Collection[int | None]) -> Iterator[Dim]:
+    """Yield dimensions without this atom that are at most factor * atom.
+
+    x % c = x - c * (x / c), and x - c < c * (x / c) <= g * (x / g) where g divides c (g = 1: the bound is x).
+    """
+    top, bottom = atom.top, atom.bottom.constant
+    if not bottom:
+        return
+    times = factor // bottom  # rounded down, so also what is left of factor stays a bound where x is not negative
+    if atom.kind == "%":
+        yield (top - top // bottom * bottom) * factor
+    elif factor % bottom and not _never_negative(top):
+        return
+    elif times >= 0:
+        yield (top - (bottom - 1)) * times
+    else:
+        for part in (1, *bottoms):
+            if part and part < bottom and bottom % part == 0:
+                yield top // part * part * times
 
 
 def check_where(ctx: Context, there: Context, declaration: syntax.FunctionDecl, span: Span) -> None:
     """Check a callee's conditions on dimensions with the caller's facts. there: the callee's names."""
     for clause in declaration.where:
-        operator, left, right = condition_of(there, clause)
-        outcome = prove(ctx, (operator, left, right))
+        outcome = prove(ctx, condition_of(there, clause))
         if outcome:
             continue
-        sides = f"{ctx.text(left)} {operator} {ctx.text(right)}"
+        sides = _with_sizes(ctx, there, clause)
         ctx.reject(
             NOT_PROVEN,
             span,
-            f"`{declaration.name.name}` needs `{_clause_text(clause)}`",
-            found=f"{sides} does not hold" if outcome is False else f"cannot tell whether {sides}",
+            f"`{declaration.name.name}` needs `{source_text(clause.span)}`",
+            found=f"`{sides}` does not hold" if outcome is False else f"cannot tell whether `{sides}`",
             hint="" if outcome is False else f"promise it in this function: `where {sides}`",
             notes=((clause.span, "the condition"),),
         )
 
 
-def _clause_text(clause: syntax.Expr) -> str:
-    return clause.span.source.text[clause.span.start : clause.span.end]
+def _with_sizes(ctx: Context, there: Context, e: syntax.Expr) -> str:
+    """Print a callee's condition with the dimensions of the call in it."""
+    if isinstance(e, syntax.Binary):
+        return f"{_with_sizes(ctx, there, e.left)} {e.operator} {_with_sizes(ctx, there, e.right)}"
+    if isinstance(e, syntax.Name):
+        text = ctx.text(need_dim(there, e))
+        return f"({text})" if " " in text else text
+    return source_text(e.span)
+
+
+def need_inside(ctx: Context, span: Span, what: str, *sides: tuple[Dim, Dim]) -> None:
+    """Reject a part of an array that is not known to lie inside it. sides: pairs (less, more).
+
+    A pair that is known to be wrong is left to the rule of the op.
+    """
+    for less, more in sides:
+        if prove(ctx, ("<=", less, more)) is None:
+            relation = f"`{ctx.text(less)} <= {ctx.text(more)}`"
+            ctx.reject(
+                NOT_PROVEN,
+                span,
+                f"{what} may reach beyond the array",
+                found=f"cannot tell whether {relation}",
+                hint=f"promise it in this function: `where {relation[1:]}",
+            )

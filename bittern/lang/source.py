@@ -34,6 +34,11 @@ class Span:
         return Span(self.source, self.start, other.end)
 
 
+def source_text(span: Span) -> str:
+    """Return the characters of a span."""
+    return span.source.text[span.start : span.end]
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
     """One error in a program: stable code, place, what was found, what was expected, what to do.

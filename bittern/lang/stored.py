@@ -19,7 +19,7 @@ from bittern.lang.generics import element_of
 from bittern.lang.op_arguments import arguments, dims_of, need_bracket
 from bittern.lang.values import Value
 from bittern.types.arrays import is_valid
-from bittern.types.elements import Element
+from bittern.types.elements import BIT, Element
 from bittern.types.values import Tensor, storage_shape
 
 STORED_BYTES = code("E330", "the bytes of a constant do not fit its type")
@@ -31,8 +31,9 @@ def _stored(ctx: Context, e: syntax.Call, brackets: Brackets, expected: Element 
     """`stored[e](0x..., shape)`: a constant from its bytes."""
     type_, data = _parts(ctx, e, brackets)
     _expect_size(ctx, e, type_, len(data))
-    if type_.element.bits < 8 and not is_valid(np.frombuffer(data, type_.element.storage), type_.element):
-        ctx.reject(STORED_BYTES, e.span, f"a byte is not a value of {type_.element}")
+    is_bits = type_.element == BIT and any(byte > 1 for byte in data)
+    if is_bits or (type_.element.bits < 8 and not is_valid(np.frombuffer(data, type_.element.storage), type_.element)):
+        ctx.reject(STORED_BYTES, e.span, f"a byte is not a value of `{type_.element}`")
     return Value.of(type_, (const_blob(blob(data), type_),), "fresh")
 
 

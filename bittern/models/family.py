@@ -14,12 +14,14 @@ from traceback import extract_tb
 from typing import Any, NoReturn, TypeAlias
 
 from bittern.base.errors import BitternError, code, nearest
+from bittern.models.huggingface import Config, Neutral
 from bittern.types.elements import Element
 
 UNKNOWN_FAMILY = code("M101", "no family for this architecture")
 MISSING_FACT = code("M102", "metadata that the family needs is missing")
 BAD_FACT = code("M103", "metadata has an impossible value")
 UNREAD_FACT = code("M104", "metadata that may change the mathematics is not read by the family")
+UNKNOWN_MODEL_TYPE = code("M113", "no family for this model_type of a Hugging Face folder")
 BROKEN_BINDING = code("M110", "a family's binding file does not work")
 
 LIMIT = 1 << 24  # no dimension of a model is larger
@@ -134,11 +136,16 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One family. name: of its module, and of the checkpoint's architecture. path: of its binding file."""
+    """One family. name: of its module, and of the checkpoint's architecture. path: of its binding file.
+
+    model_types: of the Hugging Face folders that `translate` brings into the neutral form.
+    """
 
     name: str
     path: Path
     function: Callable[[Facts], Binding]
+    model_types: tuple[str, ...] = ()
+    translation: Callable[[Config], Neutral] | None = None
 
     def bind(self, facts: Facts) -> Binding:
         """Return what the binding file makes of a checkpoint's facts; it must read all. Raises M102 to M104, M110."""
@@ -152,6 +159,18 @@ class Family:
             raise _broken(self.path, TypeError(f"`bind` returned {type(binding).__name__}, not a Binding"))
         facts.finish()
         return binding
+
+    def translate(self, config: Config) -> Neutral:
+        """Return the neutral form of a folder; its configuration must be read whole. Raises F180 to F182, M110."""
+        assert self.translation is not None, self.name
+        try:
+            neutral = self.translation(config)
+        except BitternError:
+            raise
+        except Exception as error:
+            raise _broken(self.path, error) from error
+        config.finish()
+        return neutral
 
 
 def names(folders: Sequence[Path] = ()) -> list[str]:
@@ -178,9 +197,22 @@ def family(architecture: str, folders: Sequence[Path] = ()) -> Family:
     module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-        return Family(architecture, path, module.bind)
+        types = tuple(getattr(module, "MODEL_TYPES", ()))
+        return Family(architecture, path, module.bind, types, module.translate if types else None)
     except Exception as error:
         raise _broken(path, error) from error
+
+
+def family_of(model_type: str, folders: Sequence[Path] = ()) -> Family:
+    """Return the family that reads Hugging Face folders of a `model_type`. Raises M113, M110."""
+    known: list[str] = []
+    for name in names(folders):
+        found = family(name, folders)
+        if model_type in found.model_types:
+            return found
+        known += found.model_types
+    what = f"There is no family for the `model_type` `{model_type}` of the folder's config.json."
+    raise BitternError(UNKNOWN_MODEL_TYPE, what, nearest(model_type, known) or f"Known: {', '.join(known)}.")
 
 
 def _broken(path: Path, error: Exception) -> BitternError:

@@ -7,8 +7,10 @@ frequency; a plain linear scaling divides all angles.
 from math import sqrt
 
 from bittern.models.family import Binding, Facts, Field, Numbers, Weight
+from bittern.models.huggingface import BEFORE, LINEARS, Config, Neutral, as_pairs, decoder, rope, sizes, width
 from bittern.types.elements import F32, F64
 
+MODEL_TYPES = ("llama",)
 _LAYER = {
     "attn_norm": "attn_norm",
     "q": "attn_q",
@@ -50,6 +52,20 @@ def bind(facts: Facts) -> Binding:
         for name, tensor in _LAYER.items():
             fields[f"layer.{layer}.{name}"] = Weight(f"blk.{layer}.{tensor}.weight")
     return Binding(dims, fields)
+
+
+def translate(config: Config) -> Neutral:
+    """Return the neutral form of a folder of model_type `llama`. Raises F180 to F182."""
+    metadata = sizes(config)
+    metadata["attention.layer_norm_rms_epsilon"] = config.real("rms_norm_eps", 1e-6)
+    config.must_be("hidden_act", "silu", "swish")
+    config.must_be("attention_bias", False)
+    config.must_be("mlp_bias", False)
+    positions, factors = rope(config, width(metadata))
+    tensors = decoder(config, metadata["block_count"], LINEARS | BEFORE, is_tied=False) | factors
+    as_pairs(tensors, metadata)
+    inverse = r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq"  # older files hold the frequencies
+    return Neutral("llama", metadata | positions, tensors, (inverse,))
 
 
 def stretch(facts: Facts) -> float:

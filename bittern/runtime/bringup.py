@@ -90,7 +90,7 @@ def bring_up(
 ) -> Report:
     """Bring a checkpoint up on chips.
 
-    path: a GGUF file. prompt: text, or tokens: ids without BOS. count: tokens to make; EOS is ignored. context:
+    path: a GGUF file or a Hugging Face folder. prompt: text, or tokens: ids without BOS. count: tokens to make; EOS is ignored. context:
     positions of the cache; None: as many as are needed. chips: names, or `all`. out: folder for `NAME/` with program,
     keg and report, which are written when all has gone well. library: folders of programs and families that come before
     those of Bittern. progress: shows the work, and warnings before it begins.
@@ -100,7 +100,7 @@ def bring_up(
     chosen = _chosen(chips)
     check_range("count", count, 1, MOST_TOKENS)
     started = perf_counter()
-    with open_checkpoint(path, store) as checkpoint:
+    with open_checkpoint(path, store, library) as checkpoint:
         with progress.task("load"):
             tokenizer = tokenizer_of(checkpoint, store)
             bound = bound_model(checkpoint, cache, library)

@@ -14,8 +14,10 @@ from bittern.chips.chip import Loaded, Reals, Session, chip
 from bittern.front.bind import CACHES, Bound, bind_checkpoint
 from bittern.front.checkpoint import Checkpoint
 from bittern.front.gguf import open_gguf
+from bittern.front.huggingface import open_folder
 from bittern.front.template import ChatTemplate
 from bittern.front.tokenizer import Tokenizer
+from bittern.front.tokenizer_json import folder_tokenizer
 from bittern.lang.library import Library
 from bittern.runtime.decode import check_room, run_last, run_rows, start
 from bittern.runtime.sample import MOST_TOKENS, Sampler, check_range
@@ -187,14 +189,14 @@ def load(
 ) -> Model:
     """Open a checkpoint and prepare it for a chip.
 
-    path: a GGUF file. context: positions of the cache; None: as many as a call needs. cache: element of keys and
+    path: a GGUF file or a Hugging Face folder. context: positions of the cache; None: as many as a call needs. cache: element of keys and
     values, `f16`, `f32` or `int8`. store: keeps digests and derived tables between runs; None keeps nothing. library:
     folders of programs and families that come before those of Bittern; their binding files are run.
     Raises F1xx, F3xx, M1xx, E212, R101, R106, R110, R112.
     """
     if context is not None:
         check_range("context", context, 1, MOST_TOKENS)
-    checkpoint = open_checkpoint(Path(path), store)
+    checkpoint = open_checkpoint(Path(path), store, library)
     try:
         tokenizer = tokenizer_of(checkpoint, store)
         bound = bound_model(checkpoint, cache, library)
@@ -207,13 +209,19 @@ def load(
 _chip = chip
 
 
-def open_checkpoint(path: Path, store: Store | None) -> Checkpoint:
-    """Open a checkpoint file; digests are kept in the store where it can be written. Raises F1xx."""
-    return open_gguf(path, None if store is None else store.root)
+def open_checkpoint(path: Path, store: Store | None, library: Sequence[Path] = ()) -> Checkpoint:
+    """Open a GGUF file or a Hugging Face folder; digests are kept in the store where it can be written.
+
+    library: folders of families before Bittern's. Raises F1xx, M110, M113.
+    """
+    cache = None if store is None else store.root
+    return open_folder(path, cache, library) if path.is_dir() else open_gguf(path, cache)
 
 
 def tokenizer_of(checkpoint: Checkpoint, store: Store | None) -> Tokenizer | None:
     """Return the tokenizer of a checkpoint, or None where it has none. Raises F3xx."""
+    if checkpoint.folder is not None:
+        return folder_tokenizer(checkpoint.folder)
     if "tokenizer.ggml.model" not in checkpoint.metadata:
         return None
     return Tokenizer.from_gguf(checkpoint.metadata, None if store is None else store.root / "tokenizers")

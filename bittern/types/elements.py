@@ -121,6 +121,21 @@ _FORMATS = [  # name, values in a block, bytes of a block (ggml's block layouts)
     ("q4_k", 256, 144),
     ("q5_k", 256, 176),
     ("q6_k", 256, 210),
+    ("q1_0", 128, 18),
+    ("q2_0", 64, 18),
+    ("iq1_s", 256, 50),
+    ("iq1_m", 256, 56),
+    ("iq2_xxs", 256, 66),
+    ("iq2_xs", 256, 74),
+    ("iq2_s", 256, 82),
+    ("iq3_xxs", 256, 98),
+    ("iq3_s", 256, 110),
+    ("iq4_nl", 32, 18),
+    ("iq4_xs", 256, 136),
+    ("tq1_0", 256, 54),
+    ("tq2_0", 256, 66),
+    ("mxfp4", 32, 17),
+    ("nvfp4", 64, 36),
 ]
 
 ELEMENTS: dict[str, Element] = {row.name: row for row in _ROWS}

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import block_formats
 import numpy as np
 import numpy.typing as npt
+from block_formats import FORMATS, put_scale
 
 from bittern.chips.vm.kernels import ROWS, Row, kernels
 from bittern.graph.evaluate import CallSite, Kernel, World, prepare
@@ -164,18 +166,16 @@ def gate_case(rng: np.random.Generator, edges: float) -> Case:
     return Case((t, n), [numbers(rng, t, n, edges=edges * 0.2, spread=6), numbers(rng, t, n, edges=edges * 0.2)])
 
 
-SIZES = {"q4_0": 18, "q4_1": 20, "q5_0": 22, "q5_1": 24, "q8_0": 34, "q4_k": 144, "q5_k": 176, "q6_k": 210}
-SCALES = {"q4_1": (0, 2), "q5_1": (0, 2), "q4_k": (0, 2), "q5_k": (0, 2), "q6_k": (208,)}
 HALVES = np.array([0.0, -0.0, 1.0, -1.0, 65504.0, 6e-8, -6e-8, np.inf, -np.inf, np.nan], np.float16)
 
 
 def stored(rng: np.random.Generator, name: str, m: int, n: int, edges: float) -> Array:
     """Blocks of a format with scales of usual size, a share of them special."""
-    blocks = rng.integers(0, 256, (m, n // (256 if name.endswith("k") else 32), SIZES[name]), dtype=np.uint8)
-    for place in SCALES.get(name, (0,)):
+    blocks = block_formats.blocks(rng, name, m, n // FORMATS[name].columns)
+    for which in range(len(FORMATS[name].halves)):
         scale = (rng.standard_normal(blocks.shape[:2]) * 0.02).astype(np.float16)
         scale = np.where(rng.random(scale.shape) < edges * 0.1, rng.choice(HALVES, scale.shape), scale)
-        blocks[..., place : place + 2] = scale.astype(np.float16)[..., None].view(np.uint8)
+        put_scale(name, blocks, scale, which)
     return blocks
 
 
@@ -184,7 +184,8 @@ def block_case(name: str) -> Callable[[np.random.Generator, float], Case]:
 
     def make(rng: np.random.Generator, edges: float) -> Case:
         m = int(rng.choice([1, 2, 15, 16, 31, 200, 257, 300, 576]))
-        n = 256 * int(rng.integers(1, 6)) if name.endswith("k") else 32 * int(rng.integers(1, 30))
+        columns = FORMATS[name].columns
+        n = columns * int(rng.integers(1, 6 if columns == 256 else 960 // columns))
         q = rng.integers(-128, 128, (n // 32, 32)).astype(np.int8)
         d, ds = numbers(rng, 2, n // 32, edges=edges * 0.02)
         return Case((m, n), [stored(rng, name, m, n, edges), q, d, ds], known=(0,))
@@ -271,7 +272,7 @@ CASES: dict[tuple[str, str | None], Callable[[np.random.Generator, float], Case]
     ("activations.gelu_tanh_gate", None): gate_case,
     **{("attention.attention", kind): attention_case(kind) for kind in ("f16", "f32", "i8")},
     **{("attention.store", kind): store_case(kind) for kind in ("f16", "f32", "i8")},
-    **{(f"products.matvec_{name}", None): block_case(name) for name in SIZES},
+    **{(f"products.matvec_{name}", None): block_case(name) for name in FORMATS},
     **{(f"products.matvec_{name}", None): float_case(name) for name in ("f32", "f16", "bf16")},
 }
 BATCHES = ("quantise", "norms", "activations", "products")  # modules whose kernels take batch axes

@@ -141,7 +141,10 @@ def _block_product(weights: Blocks, lead: int, q: Array, d: Array, ds: Array | N
     t = prod(batch)
     x = q.reshape(t, groups, group).transpose(1, 0, 2).astype(np.float32, order="C")
     dx = _by_group(d, t, groups)
-    dsx = None if ds is None else _by_group(ds, t, groups)
+    if ds is not None and ds.shape[-1] != groups:  # offsets of half a block meet the sum of that half
+        dsx = dx * x.sum(-1, keepdims=True)
+    else:
+        dsx = None if ds is None else _by_group(ds, t, groups)
     y = np.empty((t, tiles, width), np.float32)
 
     def piece(at: slice, here: slice) -> None:

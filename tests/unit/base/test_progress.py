@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from bittern.base import progress
-from bittern.base.progress import Bars, Lines, Progress, amount, reporter
+from bittern.base.progress import Bars, Lines, Progress, Quiet, amount, reporter
 
 
 class Terminal(io.StringIO):
@@ -20,7 +20,17 @@ class Terminal(io.StringIO):
 def test_reporter_suits_the_stream() -> None:
     assert type(reporter(io.StringIO(), quiet=False)) is Lines
     assert type(reporter(Terminal(), quiet=False)) is Bars
-    assert type(reporter(Terminal(), quiet=True)) is Progress
+    assert type(reporter(Terminal(), quiet=True)) is Quiet
+
+
+def test_warnings_are_told_whatever_the_stream() -> None:
+    for stream, quiet in ((io.StringIO(), True), (io.StringIO(), False), (Terminal(), False)):
+        teller = reporter(stream, quiet)
+        teller.note("a note")
+        teller.warn("beware")
+        assert "warning: beware\n" in stream.getvalue()
+        assert ("a note" in stream.getvalue()) is not quiet
+    Progress().warn("nobody hears")
 
 
 def test_lines_tell_start_end_and_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,9 @@ import pytest
 
 import bittern
 from bittern.base.errors import BitternError
-from bittern.cli import COMMANDS, frame, main
-from bittern.cli.frame import UsageError, choice, guarded, home, model_path, words
+from bittern.cli import COMMANDS, main
+from bittern.cli.frame import guarded, home, model_path
+from bittern.cli.options import folder, real, token_ids, whole, word, words
 from bittern.runtime.store import Entry, Store
 
 FOLDER = Path(bittern.__file__).parent / "cli"
@@ -66,20 +67,38 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["bringup", "x", "--prompt", "a", "--tokens", "1"], "U111", "Give one of them"),
         (["bringup", "x", "--tokens", "1,b"], "U111", "`b` is not a token id"),
         (["bringup", "x", "--tokens", "1,-2"], "U111", "`-2` is not a token id"),
-        (["bringup", "x", "--tokens", ","], "U111", "No token id"),
+        (["bringup", "x", "--tokens", ","], "U111", "`` is not a token id"),
+        (["bringup", "x", "--tokens", "1,,2"], "U111", "`` is not a token id"),
+        (["bringup", "x", "--tokens", "9" * 50], "U111", "is not a token id"),
+        (["bringup", "x", "--tokens", "\u0663"], "U111", "is not a token id"),
+        (["bringup", "x", "--out", ""], "U111", "the path of a folder"),
+        (["bringup", "x", "--ctx", "0"], "U111", "--ctx is `0`"),
+        (["bringup", "x", "y"], "U111", "y"),
+        (["generate", "-m", "x", "-p", "y", "-n", "many"], "U111", "-n is `many`"),
+        (["generate", "-m", "x", "-p", "y", "--temp", "nan"], "U111", "--temp is `nan`"),
+        (["generate", "-m", "x", "-p", "y", "--top-p", "1.5"], "U111", "from 0 to 1."),
+        (["generate", "-m", "x", "-p", "y", "--seed", "9" * 30], "U111", "18446744073709551615"),
+        (["generate", "-m", "", "-p", "y"], "U112", "pulled model ``"),
+        (["generate", "-m", "nope.gguf", "-p", "y"], "U112", "`nope.gguf`"),
+        (["bringup", "smollm2"], "U112", "bittern pull smollm2"),
+        (["models", "--now"], "U111", "--now"),
+        (["explain"], "U111", "CODE"),
+        (["help", "nope"], "U110", "nope"),
     ],
 )
-def test_a_mistake_ends_with_two(
+def test_a_mistake_ends_with_one(
     arguments: list[str], code: str, words_: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(arguments) == 2
+    assert main(arguments) == 1
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"error[{code}]: ")
     assert words_ in err
-    assert main([*arguments, "--json"]) == 2
+    assert err.count("\n") == 2, "what, and what to do"
+    assert main([*arguments, "--json"]) == 1
     out, _ = capsys.readouterr()
-    assert json.loads(out)["error"]["code"] == code
+    error = json.loads(out)["error"]
+    assert error["code"] == code and error["what"] and error["remedy"]
 
 
 def test_a_failure_ends_with_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,8 +127,10 @@ def failing(error: BaseException) -> Any:
 
 
 def test_an_interrupt_ends_with_130(capsys: pytest.CaptureFixture[str]) -> None:
-    assert guarded(failing(KeyboardInterrupt()), as_json=False) == 130
-    assert capsys.readouterr().err == "Interrupted.\n"
+    assert guarded(failing(KeyboardInterrupt()), as_json=True) == 130
+    out, err = capsys.readouterr()
+    assert "It was interrupted." in err
+    assert json.loads(out)["error"]["code"] == "U117"
 
 
 def test_our_own_fault_keeps_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,8 +161,9 @@ def test_an_interrupted_command_ends_with_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("bittern.cli.models.open_store", failing(KeyboardInterrupt()))
-    assert main(["models", "--json"]) == 130
-    assert capsys.readouterr().err == "Interrupted.\n"
+    assert main(["models"]) == 130
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("error[U117]: ")
 
 
 def test_a_terminated_command_cleans_up(tmp_path: Path) -> None:
@@ -193,11 +215,25 @@ def test_a_model_is_a_path_or_a_pulled_name(tmp_path: Path) -> None:
     assert model_path(str(file), store) == file
 
 
-def test_small_words() -> None:
+def test_readers_of_options() -> None:
     assert words("a, b,,c ") == ("a", "b", "c")
-    assert choice("--cache", "f16", ("f16", "f32")) == "f16"
-    with pytest.raises(UsageError, match="--cache does not know `f17`"):
-        choice("--cache", "f17", ("f16", "f32"))
+    assert word("--cache", ("f16", "f32"))("f16") == "f16"
+    assert whole("-n", -5, 9)("-5") == -5 and whole("-n", 0)(7) == 7
+    assert real("--temp", 0, 1)("1e-3") == 0.001
+    assert folder("--out")("a/b") == Path("a/b")
+    assert token_ids("1, 2,3") == [1, 2, 3]
+    for read, given in (
+        (word("--cache", ("f16", "f32")), "f17"),
+        (whole("-n", 0), "-1"),
+        (whole("-n", 0), "--1"),
+        (whole("-n", 0), "1_0"),
+        (whole("-n", 0), "9" * 5000),
+        (whole("-n", 0), "\u0663"),
+        (real("--temp", 0, 1), "inf"),
+        (real("--temp", 0, 1), "1.01"),
+    ):
+        with pytest.raises(BitternError, match="U111"):
+            read(given)
 
 
 def test_models_lists_table_and_store(
@@ -211,6 +247,45 @@ def test_models_lists_table_and_store(
     assert "not pulled" in capsys.readouterr().out
 
 
-def test_usage_error_is_a_bittern_error() -> None:
-    assert issubclass(UsageError, BitternError)
-    assert frame.INTERRUPTED == 130
+def test_models_lists_what_else_is_in_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(tmp_path)
+    complete = store.folder("tmp") / "complete"
+    complete.write_bytes(b"abc")
+    entry = store.adopt(complete, Entry("old", complete, 3, "ab" * 32, "Free"))
+    monkeypatch.setenv("BITTERN_HOME", str(tmp_path))
+    assert main(["models", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["models"][-1]["path"] == str(entry.path)
+    assert main(["models"]) == 0
+    assert str(entry.path) in capsys.readouterr().out
+
+
+def test_a_home_that_nobody_has() -> None:
+    with pytest.raises(BitternError, match="U114"):
+        home({"BITTERN_HOME": "~no-such-user/x"})
+
+
+def test_a_full_disk_behind_stdout() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full on this system")
+    for arguments in (["models"], ["explain", "S111", "--json"], ["--help"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([sys.executable, "-m", "bittern", *arguments], stdout=full, stderr=subprocess.PIPE)
+        assert done.returncode == 1
+        assert done.stderr.startswith(b"error[U115]: ") and b"Traceback" not in done.stderr
+
+
+def test_too_little_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(failing(MemoryError("Unable to allocate 9 TiB")), as_json=True) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["error"]["code"] == "U116" and "9 TiB" in err
+
+
+def test_text_that_the_terminal_cannot_show() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "BITTERN_HOME": "\u65e5\u672c"}
+    run = [sys.executable, "-m", "bittern", "models"]
+    plain = subprocess.run(run, capture_output=True, env=environment)
+    assert plain.returncode == 0 and b"\\u65e5\\u672c" in plain.stdout
+    found = subprocess.run([*run, "--json"], capture_output=True, env=environment)
+    assert json.loads(found.stdout)["store"] == "\u65e5\u672c"

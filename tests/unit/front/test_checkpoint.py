@@ -12,7 +12,7 @@ import pytest
 from gguf_files import SAMPLES, build
 
 from bittern.base.errors import BitternError
-from bittern.front.checkpoint import Checkpoint, shown
+from bittern.front.checkpoint import Checkpoint, Part, shown
 from bittern.front.gguf import open_gguf
 
 LONG_AGO = 1_600_000_000
@@ -73,7 +73,7 @@ def digests(path: Path, cache: Path | None) -> tuple[str, str, dict[str, bytes]]
 def test_digests_are_hashed_once_and_cached_after(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = digests(model, tmp_path / "cache")
     assert first[0] == hashlib.sha256(model.read_bytes()).hexdigest() and first[1] == "hashed now"
-    monkeypatch.setattr(Checkpoint, "_hash", None)  # nothing may be hashed again
+    monkeypatch.setattr(Part, "hash", None)  # nothing may be hashed again
     assert digests(model, tmp_path / "cache") == (first[0], "cached", first[2])
 
 

@@ -86,6 +86,8 @@ def test_shapes_are_row_major_and_formats_are_blocks(tmp_path: Path) -> None:
         assert shapes == {"one": (5,), "two": (2, 3), "three": (2, 3, 4), "four": (3, 1, 2, 32)}
         assert checkpoint.array("four").shape == (3, 1, 2, 1, 34)
         for type_, (columns, size) in gguf_files.BLOCKS.items():
+            if type_ in gguf_files.NEWER:
+                continue
             info = checkpoint.tensors[f"t.{type_}"]
             assert info.shape == (3, 2 * columns) and info.size == 6 * size
             assert checkpoint.array(info.name).nbytes == info.size

@@ -286,7 +286,9 @@ def test_a_file_without_template_is_refused() -> None:
         ChatTemplate.from_gguf({})
 
 
-@pytest.mark.parametrize("given", [{1: 2}, {"a": object()}, {"a": b"bytes"}, {"a": {1, 2}}], ids=["key", "object", "bytes", "set"])
+@pytest.mark.parametrize(
+    "given", [{1: 2}, {"a": object()}, {"a": b"bytes"}, {"a": {1, 2}}], ids=["key", "object", "bytes", "set"]
+)
 def test_only_plain_data_is_taken(given: Any) -> None:
     assert refusal("{{ x }}", x=given).code == "F408"
 

@@ -58,13 +58,43 @@ def test_stops_at_the_end_of_text(path: Path, monkeypatch: pytest.MonkeyPatch) -
     with bittern.load(path) as model:
         tokens = iter([97, 98, 258, 99, 100])
         monkeypatch.setattr(Sampler, "token", lambda self, logits, step: next(tokens))
-        assert "".join(model.generate("ab", 5)) == "ab"
+        made = model.generate("ab", 5)
+        assert made.stopped is None and made.tokens == []
+        assert "".join(made) == "ab"
+        assert made.stopped == "end" and made.tokens == [97, 98, 258] and made.prompt == [256]
 
 
 def test_chat_template(path: Path) -> None:
     with bittern.load(path) as model:
         assert model.chat_text("hello") == "<s>[user] hello\n[assistant]"
         assert "".join(model.generate("hello", 3, chat=True, ignore_eos=True)) is not None
+
+
+def test_rows_that_pad_the_matrix_have_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = tiny_models.llama(shape=tiny_models.Shape(vocab=300), keys=tiny_models.tokenizer())
+    with bittern.load(tiny_models.save(tmp_path, wide)) as model:
+        tokens = iter([97, 299, 98])
+        monkeypatch.setattr(Sampler, "token", lambda self, logits, step: next(tokens))
+        made = model.generate("ab", 3)
+        assert "".join(made) == "ab" and made.tokens == [97, 299, 98]
+
+
+def test_a_long_prompt_shows_progress(path: Path) -> None:
+    import io
+
+    from bittern.base.progress import Lines
+    from bittern.runtime.decode import CHUNK
+
+    told = io.StringIO()
+    with bittern.load(path) as model:
+        list(model.generate("a" * (CHUNK + 1), 1, progress=Lines(told)))
+        assert f"prompt ({CHUNK + 1} tokens) ..." in told.getvalue()
+
+
+def test_contexts_out_of_range(path: Path) -> None:
+    for context in (0, -1, 1 << 31):
+        with pytest.raises(BitternError, match="R110"):
+            bittern.load(path, context=context)
 
 
 def test_context_is_kept(path: Path) -> None:
@@ -83,22 +113,24 @@ def test_context_is_kept(path: Path) -> None:
         ({"temperature": 1.0, "top_p": 1.5}, "R110"),
         ({"temperature": 1.0, "top_k": -1}, "R110"),
         ({"temperature": 1.0, "seed": 1 << 64}, "R110"),
+        ({"count": 0}, "R110"),
+        ({"count": -1}, "R110"),
     ],
 )
 def test_sampling_numbers_out_of_range(arguments: dict[str, float], code: str, path: Path) -> None:
     with bittern.load(path) as model, pytest.raises(BitternError) as caught:
-        list(model.generate("ab", 2, **arguments))  # type: ignore[arg-type]
+        model.generate("ab", **{"count": 2, **arguments})  # type: ignore[arg-type]
     assert caught.value.code == code
 
 
 def test_without_template_or_tokenizer(tmp_path: Path) -> None:
     plain = tiny_models.save(tmp_path, tiny_models.llama(shape=SHAPE, keys=tiny_models.tokenizer()), "plain.gguf")
     with bittern.load(plain) as model, pytest.raises(BitternError) as caught:
-        list(model.generate("ab", 2, chat=True))
-    assert caught.value.code == "R105"
+        model.generate("ab", 2, chat=True)
+    assert caught.value.code == "F409"
     bare = tiny_models.save(tmp_path, tiny_models.llama(), "bare.gguf")
     with bittern.load(bare) as model, pytest.raises(BitternError) as caught:
-        list(model.generate("ab", 2))
+        model.generate("ab", 2)
     assert caught.value.code == "R107"
     with pytest.raises(BitternError) as caught:
         bittern.load(bare, cache="f64")

@@ -3,121 +3,61 @@
 from collections.abc import Callable
 from typing import Any
 
-import gguf
+import block_formats
 import numpy as np
 import pytest
+from block_formats import FORMATS, put_scale
+from format_oracle import decoded, product
 from std_oracle import Array, f32, fold, quantise, same_bits, sum16
 
-FORMATS = {"q4_0": 32, "q4_1": 32, "q5_0": 32, "q5_1": 32, "q8_0": 32, "q4_k": 256, "q5_k": 256, "q6_k": 256}
-SIZE = {"q4_0": 18, "q4_1": 20, "q5_0": 22, "q5_1": 24, "q8_0": 34, "q4_k": 144, "q5_k": 176, "q6_k": 210}
-HALVES = {"q4_1": (0, 2), "q5_1": (0, 2), "q4_k": (0, 2), "q5_k": (0, 2), "q6_k": (208,)}  # where f16 numbers stand
+from bittern.types import elements
+
 EDGES = np.array([0.0, -0.0, 1.0, -1.0, 65504.0, 6e-8, -6e-8, np.inf, -np.inf, np.nan], np.float16)
-Group = tuple[list[int], Any, Any]
 
 
 def weights(name: str, rows: int, n: int, seed: int) -> Array:
     """Random blocks with scales of usual size."""
     rng = np.random.default_rng(seed)
-    blocks = rng.integers(0, 256, (rows, n // FORMATS[name], SIZE[name]), dtype=np.uint8)
-    for place in HALVES.get(name, (0,)):
-        scale = rng.standard_normal(blocks.shape[:2]).astype(np.float16) * np.float16(0.02)
-        blocks[..., place : place + 2] = scale[..., None].view(np.uint8)
-    return blocks
+    made = block_formats.blocks(rng, name, rows, n // FORMATS[name].columns)
+    for which in range(len(FORMATS[name].halves)):
+        put_scale(name, made, rng.standard_normal(made.shape[:2]) * 0.02, which)
+    return made
 
 
 def edge_weights(name: str) -> Array:
-    """Blocks of all-zero and all-one bytes, each with every pair of scales among zeros, limits, infinities and NaN."""
-    blocks = []
+    """Blocks of equal bytes, each with every pair of scales among zeros, limits, infinities and NaN.
+
+    Where scales are bytes, all 256 of them. -> [blocks, 1, bytes].
+    """
+    made = []
     for fill in (0x00, 0xFF, 0x80, 0x7F, 0x0F, 0xF0):
-        for a in EDGES:
-            for b in EDGES if len(HALVES.get(name, (0,))) == 2 else EDGES[:1]:
-                block = np.full(SIZE[name], fill, np.uint8)
-                for place, value in zip(HALVES.get(name, (0,)), (a, b), strict=False):
-                    block[place : place + 2] = np.array([value]).view(np.uint8)
-                blocks.append(block)
-    return np.array(blocks)[:, None, :]
+        if name in ("mxfp4", "nvfp4"):
+            some = np.full((256, FORMATS[name].size), fill, np.uint8)
+            some[:, : 1 if name == "mxfp4" else 4] = np.arange(256)[:, None]
+        else:
+            pairs = [(a, b) for a in EDGES for b in EDGES[: 10 if len(FORMATS[name].halves) == 2 else 1]]
+            some = np.full((len(pairs), FORMATS[name].size), fill, np.uint8)
+            for which in range(len(FORMATS[name].halves)):
+                put_scale(name, some, np.array(pairs)[:, which], which)
+        made.append(some)
+    return np.concatenate(made)[:, None, :]
 
 
-def _f16(block: Array, place: int) -> Any:
-    return f32(block[place : place + 2].view(np.float16)[0])
+def some_of(blocks: Array, count: int) -> Array:
+    """Blocks from all over a list."""
+    return blocks[:: -(-len(blocks) // count)]
 
 
-def _scale_and_minimum(q: Array, j: int) -> tuple[int, int]:
-    if j < 4:
-        return int(q[j] & 63), int(q[j + 4] & 63)
-    return int(q[j + 4] & 15) | int(q[j - 4] >> 6) << 4, int(q[j + 4] >> 4) | int(q[j] >> 6) << 4
-
-
-def groups(name: str, block: Array) -> list[Group]:
-    """The groups of one block, value by value: codes, scale, offset (None where the format has none)."""
-    byte = [int(b) for b in block]
-    if name in ("q4_0", "q4_1", "q5_0", "q5_1"):
-        start = {"q4_0": 2, "q4_1": 4, "q5_0": 6, "q5_1": 8}[name]
-        code = [byte[start + i % 16] >> 4 * (i // 16) & 15 for i in range(32)]
-        if name.startswith("q5"):
-            high = int.from_bytes(bytes(byte[start - 4 : start]), "little")
-            code = [c | (high >> i & 1) << 4 for i, c in enumerate(code)]
-        if name.endswith("_1"):
-            return [(code, _f16(block, 0), _f16(block, 2))]
-        return [([c - (8 if name == "q4_0" else 16) for c in code], _f16(block, 0), None)]
-    if name == "q8_0":
-        return [([b - 256 * (b > 127) for b in byte[2:]], _f16(block, 0), None)]
-    if name in ("q4_k", "q5_k"):
-        made: list[Group] = []
-        start = 16 if name == "q4_k" else 48
-        for j in range(8):
-            code = [byte[start + 32 * (j // 2) + i] >> 4 * (j % 2) & 15 for i in range(32)]
-            if name == "q5_k":
-                code = [c | (byte[16 + i] >> j & 1) << 4 for i, c in enumerate(code)]
-            scale, minimum = _scale_and_minimum(block[4:16], j)
-            made.append((code, _f16(block, 0) * f32(scale), -(_f16(block, 2) * f32(minimum))))
-        return made
-    code = [0] * 256
-    for half in range(2):
-        for i in range(32):
-            low, high = byte[64 * half + i], byte[64 * half + 32 + i]
-            top = byte[128 + 32 * half + i]
-            place = 128 * half + i
-            code[place] = (low & 15 | (top & 3) << 4) - 32
-            code[place + 32] = (high & 15 | (top >> 2 & 3) << 4) - 32
-            code[place + 64] = (low >> 4 | (top >> 4 & 3) << 4) - 32
-            code[place + 96] = (high >> 4 | (top >> 6 & 3) << 4) - 32
-    scales = block[192:208].view(np.int8)
-    return [(code[16 * j : 16 * j + 16], _f16(block, 208) * f32(scales[j]), None) for j in range(16)]
-
-
-def product(name: str, blocks: Array, x: Array) -> Array:
-    """NUMERICS 3 for one row after the other, group after group."""
-    q, d, ds = quantise(x)
-    flat = q.reshape(-1).astype(int)
-    result = np.zeros(len(blocks), f32)
-    with np.errstate(all="ignore"):
-        for r, row in enumerate(blocks):
-            acc, column = f32(0), 0
-            for block in row:
-                for code, scale, low in groups(name, block):
-                    exact = f32(int(np.dot(code, flat[column : column + len(code)])))
-                    b = column // 32
-                    term = exact * (scale * d[b])
-                    if low is not None:
-                        term = term + low * ds[b]
-                    acc = acc + term
-                    column += len(code)
-            result[r] = acc
-    return result
-
-
-def decoded(name: str, blocks: Array) -> Array:
-    """What the gguf package makes of the blocks."""
-    kind = gguf.GGMLQuantizationType[name.upper()]
-    with np.errstate(all="ignore"):
-        return gguf.quants.dequantize(blocks.reshape(len(blocks), -1), kind)
+def test_the_tables_agree() -> None:
+    assert {name: (row.columns, row.size) for name, row in FORMATS.items()} == {
+        name: (row.columns, row.bytes) for name, row in elements.FORMATS.items()
+    }
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_decode_equals_the_gguf_package(run: Any, name: str) -> None:
     blocks = np.concatenate(
-        [weights(name, 7, 512, 1), np.repeat(edge_weights(name)[:40], 512 // FORMATS[name], axis=1)]
+        [weights(name, 7, 512, 1), np.repeat(some_of(edge_weights(name), 60), 512 // FORMATS[name].columns, axis=1)]
     )
     same_bits(run(f"products.decode_{name}", blocks, dims=(len(blocks), 512)), decoded(name, blocks))
 
@@ -125,7 +65,7 @@ def test_decode_equals_the_gguf_package(run: Any, name: str) -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_decode_of_edge_blocks(run: Any, name: str) -> None:
     blocks = edge_weights(name)
-    same_bits(run(f"products.decode_{name}", blocks, dims=(len(blocks), FORMATS[name])), decoded(name, blocks))
+    same_bits(run(f"products.decode_{name}", blocks, dims=(len(blocks), FORMATS[name].columns)), decoded(name, blocks))
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -144,8 +84,8 @@ def test_linear_follows_the_strict_rule(run: Any, name: str) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_linear_of_edge_blocks_and_edge_activations(run: Any, name: str) -> None:
-    n = FORMATS[name]
-    blocks = edge_weights(name)[:60]
+    n = FORMATS[name].columns
+    blocks = some_of(edge_weights(name), 60)
     rng = np.random.default_rng(4)
     x = rng.standard_normal((6, n)).astype(f32)
     x[0] = 0.0
