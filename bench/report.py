@@ -1,4 +1,7 @@
-"""Measure the figures and print them with what they were measured on; status 1 if a bound is missed."""
+"""Measure the figures and print them with what they were measured on; status 1 if a bound is missed.
+
+Only quiet measurements count (see `quiet`). A row has the median, the bound, the verdict and the spread.
+"""
 
 import json
 import os
@@ -31,6 +34,7 @@ def scope() -> dict[str, object]:
         "python": platform.python_version(),
         "numpy": version("numpy"),
         "commit": git.stdout.strip() or "unknown",
+        "threads": os.environ.get("OPENBLAS_NUM_THREADS", "as the command line sets them"),
     }
 
 
@@ -47,19 +51,32 @@ def _row(outcome: Outcome) -> str:
     figure = outcome.figure
     bound = f"<= {figure.at_most:g}" if figure.at_most is not None else ""
     bound = f">= {figure.at_least:g}" if figure.at_least is not None else bound
+    head = f"{figure.name:32}"
+    if outcome.verdict == "not measured":
+        return f"{head} {'-':>9} {figure.unit:9} {bound:10} not measured: {outcome.reason}"
+    shown = outcome.values or outcome.dropped
+    verdict = outcome.verdict if bound or not outcome.values else ""
+    parts = [f"{head} {median(shown):9.3g} {figure.unit:9} {bound:10} {verdict:9}"]
+    parts.append(f"{shown[0]:.3g} .. {shown[-1]:.3g} of {len(shown)}")
     if not outcome.values:
-        return f"{figure.name:32} {'-':>9} {figure.unit:9} {bound:10} not measured: {outcome.reason}"
-    low, high = outcome.values[0], outcome.values[-1]
-    spread = f"{low:.3g} .. {high:.3g} of {len(outcome.values)}"
-    verdict = outcome.verdict if bound else ""
-    return f"{figure.name:32} {median(outcome.values):9.3g} {figure.unit:9} {bound:10} {verdict:8} {spread}"
+        parts.append("no quiet moment: other processes used the cores all the time")
+    elif outcome.dropped:
+        parts.append(f"{len(outcome.dropped)} dropped: other processes used the cores")
+    elif not outcome.is_gated:
+        parts.append("not gated: this system does not tell what other processes did")
+    return "  ".join(parts)
 
 
 def main(arguments: list[str]) -> int:
     """Measure and print; return the exit status."""
-    as_json = "--json" in arguments
+    unknown = [word for word in arguments if word.startswith("-") and word not in ("--json", "--quick")]
+    if unknown:
+        print(f"bench/check: no option {unknown[0]}; there are --json and --quick", file=sys.stderr)
+        return 2
+    as_json, is_quick = "--json" in arguments, "--quick" in arguments
     wanted = [word for word in arguments if not word.startswith("-")]
     chosen = [figure for figure in figures() if not wanted or any(word in figure.name for word in wanted)]
+    chosen = [figure for figure in chosen if not (is_quick and figure.is_long)]
     about = scope()
     if not as_json:
         print("\n".join(f"{name:8} {value}" for name, value in about.items()), end="\n\n")

@@ -9,13 +9,17 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from bittern.base.errors import BitternError as BitternError
+    from bittern.runtime.encoder import Encoder as Encoder
+    from bittern.runtime.encoder import load_encoder as load_encoder
     from bittern.runtime.model import Model as Model
     from bittern.runtime.model import load as load
 
 _PUBLIC = {
     "BitternError": "bittern.base.errors",
+    "Encoder": "bittern.runtime.encoder",
     "Model": "bittern.runtime.model",
     "load": "bittern.runtime.model",
+    "load_encoder": "bittern.runtime.encoder",
 }
 
 

@@ -62,7 +62,8 @@ def commands() -> str:
         _NOTE,
         "`bittern COMMAND --help` lists the arguments. Results go to stdout, progress and warnings to stderr. With",
         '`--json` stdout is one object; a failure is `{"error": {"code", "what", "remedy"}}`. The exit status is 0 for',
-        "success, 1 for a failure with a code, 2 for a mistake in the command line, 130 for an interrupt.",
+        "success, 1 for a failure with a code, 130 for an interrupt, 143 for a termination, 141 where the reader of",
+        "stdout went away. Whatever the end is, nothing half-done is left.",
     ]
     for name in sorted(COMMANDS):
         text = inspect.getdoc(import_module(f"bittern.cli.{name}").command)

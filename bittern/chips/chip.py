@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from bittern.base.errors import BitternError, code, nearest
-from bittern.front.bind import Bound
+from bittern.front.bind import Bound, BoundEncoder
 
 UNKNOWN_CHIP = code("R101", "no chip of this name")
 
@@ -62,6 +62,31 @@ class Chip(Protocol):
 
     def load(self, model: Bound) -> Loaded:
         """Prepare a model. Raises BitternError with the refusal's code where the chip cannot run it."""
+        ...
+
+
+class LoadedEncoder(Protocol):
+    """An encoder prepared for a chip."""
+
+    def encode(self, token: Tokens) -> Reals:
+        """Return the vectors [t, d] of a text's tokens."""
+        ...
+
+    def mean(self, vectors: Reals) -> Reals:
+        """Return the mean [d] of vectors [t, d]."""
+        ...
+
+    def pool(self, vectors: Reals) -> Reals:
+        """Return the vector [d] that the model's own pooler makes of vectors [t, d]; it must have one."""
+        ...
+
+
+@runtime_checkable
+class EncodingChip(Protocol):
+    """A chip that also runs encoders."""
+
+    def load_encoder(self, model: BoundEncoder) -> LoadedEncoder:
+        """Prepare an encoder."""
         ...
 
 

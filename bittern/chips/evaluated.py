@@ -5,8 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from bittern.chips.chip import Reals, Tokens
-from bittern.front.bind import Bound
+from bittern.front.bind import Bound, BoundEncoder
 from bittern.graph.evaluate import Program, World, prepare, zeros
+from bittern.graph.node import Function
 
 _PLACES = 3  # token, sequence, position come before the leaves of the cache
 
@@ -66,3 +67,32 @@ class EvaluatedSession:
     def logits(self, hidden: Reals) -> Reals:
         """Return the logits [k, vocab] of hidden rows [k, d]."""
         return np.asarray(self._model.head(len(hidden))(hidden))
+
+
+class EvaluatedEncoder:
+    """An encoder whose weights are prepared in one world."""
+
+    def __init__(self, model: BoundEncoder, world: World) -> None:
+        self._model = model
+        self._world = world
+        self._programs: dict[tuple[str, int], Program] = {}
+
+    def encode(self, token: Tokens) -> Reals:
+        """Return the vectors [t, d] of a text's tokens."""
+        return np.asarray(self._program("encode", self._model.encode, len(token))(token))
+
+    def mean(self, vectors: Reals) -> Reals:
+        """Return the mean [d] of vectors [t, d]."""
+        dims = (len(vectors), vectors.shape[1])
+        return np.asarray(prepare(self._model.mean, dims, world=self._world)(vectors))
+
+    def pool(self, vectors: Reals) -> Reals:
+        """Return the vector [d] that the model's own pooler makes of vectors [t, d]; it must have one."""
+        assert self._model.pool is not None, self._model.family.name
+        return np.asarray(self._program("pool", self._model.pool, len(vectors))(vectors))
+
+    def _program(self, name: str, function: Function, tokens: int) -> Program:
+        key = (name, tokens)
+        if key not in self._programs:
+            self._programs[key] = prepare(function, (tokens,), world=self._world)
+        return self._programs[key]

@@ -6,16 +6,20 @@ declared shape, or the error names both shapes. A family's binding and its progr
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from bittern.base.errors import BitternError, code, nearest
-from bittern.front.checkpoint import Checkpoint
-from bittern.graph.node import Function, Node, const, const_blob
+from bittern.front.checkpoint import Checkpoint, TensorInfo
+from bittern.front.finite import check_finite
+from bittern.front.ternary import Codes, Scales, split
+from bittern.graph.node import Function, Node, blob, const, const_blob
 from bittern.lang import syntax
 from bittern.lang.elaborate import bind as bind_parameter
+from bittern.lang.elaborate import instance_for
 from bittern.lang.library import Library
-from bittern.models.family import Binding, Facts, Family, Numbers, Weight, family
+from bittern.models.family import Binding, Facts, Family, Field, Numbers, TernaryCode, TernaryScale, Weight, family
 from bittern.types.dims import dim
-from bittern.types.elements import ELEMENTS, Kind
+from bittern.types.elements import ELEMENTS, F32, Kind, T
 from bittern.types.values import Tensor, text
 
 MISSING_TENSOR = code("M105", "a tensor that the family needs is missing")
@@ -25,6 +29,10 @@ TENSOR_ELEMENT = code("M108", "a tensor has another element type than its field"
 NO_ARCHITECTURE = code("M109", "the file does not say which architecture it holds")
 DISAGREE = code("M111", "a family's binding and its program do not fit each other")
 CACHE_WIDTH = code("M112", "the model's heads do not fit the element of the cache")
+
+_FLOATS = ("f32", "f16", "bf16")  # whose products the library has; a f64 weight would have to be rounded unasked
+NO_DECODER = code("M115", "the checkpoint is an encoder: it makes vectors, not text")
+NO_ENCODER = code("M116", "the checkpoint is no encoder: it makes text, not vectors")
 
 CACHES = ("f16", "f32", "int8")
 
@@ -51,18 +59,17 @@ class Bound:
 
 
 def bind_checkpoint(checkpoint: Checkpoint, library: Library, cache: str = "f16") -> Bound:
-    """Return the program of a checkpoint. cache: element of keys and values. Raises M101 to M112, E212."""
-    architecture = checkpoint.metadata.get("general.architecture")
-    if not isinstance(architecture, str):
+    """Return the program of a checkpoint. cache: element of keys and values. Raises M101 to M115, E212."""
+    chosen, binding = _binding(checkpoint, library)
+    if chosen.encodes:
         raise BitternError(
-            NO_ARCHITECTURE, "The metadata has no `general.architecture`.", "The file is incomplete: convert it again."
+            NO_DECODER,
+            f"The family `{chosen.name}` makes vectors of texts, not continuations.",
+            "Use `bittern.load_encoder`.",
         )
-    chosen = family(architecture, library.folders)
-    shapes = {name: info.shape for name, info in checkpoint.tensors.items()}
-    binding = chosen.bind(Facts(checkpoint.metadata, architecture, shapes))
     declared = {name: _entry(library, chosen, binding, name) for name in _ENTRIES}
     blocks = _cache_blocks(binding.dims["h"], cache)
-    source = _Source(checkpoint, chosen, binding)
+    source = _Source(checkpoint, chosen, binding, library)
     element = ELEMENTS["i8" if cache == "int8" else cache]
     dims = {"forward": {**binding.dims, "b": blocks}, "head": dict(binding.dims)}
     elements = {"forward": {"e": element}, "head": {}}
@@ -72,6 +79,64 @@ def bind_checkpoint(checkpoint: Checkpoint, library: Library, cache: str = "f16"
     )
     source.check_all_used()
     return Bound(chosen, checkpoint, library, forward, head, binding.dims, cache, blocks, source.steps())
+
+
+@dataclass(frozen=True, slots=True)
+class BoundEncoder:
+    """An encoder's program with its constants. encode: tokens to vectors. mean: of all vectors of a text.
+
+    pool: the vector of a text by the model's own pooler, or None where the checkpoint has none.
+    """
+
+    family: Family
+    checkpoint: Checkpoint
+    library: Library
+    encode: Function
+    mean: Function
+    pool: Function | None
+    dims: Mapping[str, int]
+    steps: Mapping[str, str]
+
+
+def bind_encoder(checkpoint: Checkpoint, library: Library) -> BoundEncoder:
+    """Return the program of an encoder's checkpoint. Raises M101 to M116, E212."""
+    chosen, binding = _binding(checkpoint, library)
+    if not chosen.encodes:
+        raise BitternError(
+            NO_ENCODER,
+            f"The family `{chosen.name}` continues texts; it makes no vectors of them.",
+            "Use `bittern.load`.",
+        )
+    source = _Source(checkpoint, chosen, binding, library)
+    made: dict[str, Function] = {}
+    for name, prefix in {"encode": "", "pool": "pooler."}.items():
+        if any(path.startswith(prefix) for path in binding.fields):
+            entry = _entry(library, chosen, binding, name)
+            giving = partial(_prefixed, source, prefix)
+            made[name] = bind_parameter(library, f"{chosen.name}.{name}", entry, binding.dims, {}, giving)
+    source.check_all_used()
+    module = library.module(chosen.name)
+    assert module is not None, chosen.name
+    mean = instance_for(module, module.functions["mean"][0], {})
+    return BoundEncoder(
+        chosen, checkpoint, library, made["encode"], mean, made.get("pool"), binding.dims, source.steps()
+    )
+
+
+def _prefixed(source: "_Source", prefix: str, path: str, declared: Tensor) -> Node:
+    return source.node(prefix + path, declared)
+
+
+def _binding(checkpoint: Checkpoint, library: Library) -> tuple[Family, Binding]:
+    """Return the family of a checkpoint and what its binding file makes of it. Raises M101 to M104, M109, M110."""
+    architecture = checkpoint.metadata.get("general.architecture")
+    if not isinstance(architecture, str):
+        raise BitternError(
+            NO_ARCHITECTURE, "The metadata has no `general.architecture`.", "The file is incomplete: convert it again."
+        )
+    chosen = family(architecture, library.folders)
+    shapes = {name: info.shape for name, info in checkpoint.tensors.items()}
+    return chosen, chosen.bind(Facts(checkpoint.metadata, architecture, shapes))
 
 
 def _entry(library: Library, chosen: Family, binding: Binding, name: str) -> str:
@@ -118,7 +183,9 @@ class _Source:
     checkpoint: Checkpoint
     family: Family
     binding: Binding
+    library: Library
     asked: set[str] = field(default_factory=set)
+    parted: dict[str, tuple[Codes, Scales]] = field(default_factory=dict)
 
     def node(self, path: str, declared: Tensor) -> Node:
         """Return the constant of a field."""
@@ -129,7 +196,9 @@ class _Source:
             raise _disagree(self.family, f"has the field `{path}`, which the binding does not give", remedy)
         if isinstance(found, Weight):
             return self._weight(path, found, declared)
-        return self._numbers(path, found, declared)
+        if isinstance(found, Numbers):
+            return self._numbers(path, found, declared)
+        return self._ternary(path, found, declared)
 
     def _numbers(self, path: str, found: Numbers, declared: Tensor) -> Node:
         made = const(found.value, found.element)
@@ -139,14 +208,28 @@ class _Source:
             raise _disagree(self.family, what, "Give it the declared type.")
         return made
 
-    def _weight(self, path: str, found: Weight, declared: Tensor) -> Node:
-        info = self.checkpoint.tensors.get(found.tensor)
-        if info is None:
+    def _ternary(self, path: str, found: TernaryCode | TernaryScale, declared: Tensor) -> Node:
+        """Return one part of a ternary matrix; codes are kept only until both parts were asked for."""
+        name = f"{found.tensor}.weight"
+        self._need(path, name, declared)
+        parts = self.parted.pop(found.tensor, None) or split(self.checkpoint, found.tensor, self.library)
+        if not {path for path, other in self.binding.fields.items() if self._is_same(found, other)} <= self.asked:
+            self.parted[found.tensor] = parts
+        array, element = (parts[0], T) if isinstance(found, TernaryCode) else (parts[1], F32)
+        shape = tuple(dim(size) for size in array.shape)
+        if (element, shape) != (declared.element, declared.shape):
             raise BitternError(
-                MISSING_TENSOR,
-                f"The file has no tensor `{found.tensor}` for the field `{path}`, {text(declared)}.",
-                nearest(found.tensor, list(self.checkpoint.tensors)) or "Convert the checkpoint again.",
+                TENSOR_SHAPE,
+                f"The tensor `{name}` has shape {list(array.shape)}, but the field `{path}` is {text(declared)}.",
+                "Metadata and tensors disagree: convert the checkpoint again.",
             )
+        return const_blob(blob(array.tobytes()), Tensor(element, shape))
+
+    def _is_same(self, found: TernaryCode | TernaryScale, other: object) -> bool:
+        return isinstance(other, (TernaryCode, TernaryScale)) and other.tensor == found.tensor
+
+    def _weight(self, path: str, found: Weight, declared: Tensor) -> Node:
+        info = self._need(path, found.tensor, declared)
         shape = tuple(dim(size) for size in info.shape)
         if shape != declared.shape:
             wanted = [size.constant for size in declared.shape]
@@ -155,14 +238,26 @@ class _Source:
                 f"The tensor `{found.tensor}` has shape {list(info.shape)}, but the field `{path}` has {wanted}.",
                 "Metadata and tensors disagree: convert the checkpoint again.",
             )
-        is_open = declared.element.kind is Kind.OPEN
-        if not (info.element == declared.element or (is_open and (info.element.is_format or info.element.is_float))):
+        is_weight = declared.element.kind is Kind.OPEN and (info.element.is_format or info.element.name in _FLOATS)
+        if not (is_weight or info.element == declared.element):
             raise BitternError(
                 TENSOR_ELEMENT,
                 f"The tensor `{found.tensor}` holds {info.element}, but the field `{path}` is {text(declared)}.",
-                "Convert the checkpoint so that this tensor has the declared type.",
+                f"Convert it: weights are {', '.join(_FLOATS)} or a block format, other tensors as declared.",
             )
+        check_finite(self.checkpoint, found.tensor)
         return const_blob(self.checkpoint.blob(found.tensor), Tensor(info.element, shape))
+
+    def _need(self, path: str, tensor: str, declared: Tensor) -> TensorInfo:
+        """Return what is known of a field's tensor. Raises M105."""
+        info = self.checkpoint.tensors.get(tensor)
+        if info is None:
+            raise BitternError(
+                MISSING_TENSOR,
+                f"The file has no tensor `{tensor}` for the field `{path}`, {text(declared)}.",
+                nearest(tensor, list(self.checkpoint.tensors)) or "Convert the checkpoint again.",
+            )
+        return info
 
     def check_all_used(self) -> None:
         """Refuse fields that the program lacks, and tensors that no field takes. Raises M106, M111."""
@@ -170,7 +265,10 @@ class _Source:
         if extra:
             what = f"has no field `{extra[0]}`, which the binding gives"
             raise _disagree(self.family, what, nearest(extra[0], sorted(self.asked)) or "Take it out of `fields`.")
-        used = {found.tensor for found in self.binding.fields.values() if isinstance(found, Weight)}
+        fields = self.binding.fields.values()
+        used = {found.tensor for found in fields if isinstance(found, Weight)}
+        used |= {f"{f.tensor}.weight" for f in fields if isinstance(f, TernaryCode)}
+        used |= {f"{f.tensor}.scale" for f in fields if isinstance(f, TernaryScale)}
         spare = [name for name in self.checkpoint.tensors if name not in used]
         if spare:
             first = self.checkpoint.tensors[spare[0]]
@@ -183,5 +281,15 @@ class _Source:
 
     def steps(self) -> dict[str, str]:
         """Return what was done besides naming, by field."""
-        fields = self.binding.fields.items()
-        return {path: "; ".join(f.steps) for path, f in fields if isinstance(f, Weight) and f.steps}
+        made = {path: "; ".join(self._steps_of(found)) for path, found in self.binding.fields.items()}
+        return {path: steps for path, steps in made.items() if steps}
+
+    def _steps_of(self, found: Field) -> tuple[str, ...]:
+        """Return what was done for a field: by the reader of the checkpoint, then by binding."""
+        if isinstance(found, Numbers):
+            return ()
+        derived = self.checkpoint.derived.get(found.tensor if isinstance(found, Weight) else f"{found.tensor}.weight")
+        before = derived.steps if derived else ()
+        if isinstance(found, Weight):
+            return (*before, *found.steps)
+        return (*before, "codes of a ternary matrix" if isinstance(found, TernaryCode) else "scales of its rows")

@@ -16,7 +16,7 @@ import os
 import stat
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -136,13 +136,14 @@ class Digests:
     written leaves the digests in memory only. folder: where the cache lives; None keeps nothing.
     """
 
-    __slots__ = ("_changed", "_place", "identity", "origin", "ranges", "whole")
+    __slots__ = ("_changed", "_place", "finite", "identity", "origin", "ranges", "whole")
 
     def __init__(self, identity: Identity, folder: Path | None) -> None:
         self.identity = identity
         self.whole: str | None = None
         self.origin: Origin = "hashed now"  # where `whole` comes from
         self.ranges: dict[tuple[int, int], bytes] = {}
+        self.finite: set[tuple[int, int]] = set()  # ranges in which every number was found finite
         self._changed = False
         self._place = folder / "digests" / f"{identity.device}-{identity.inode}.json" if folder else None
         if self._place:
@@ -158,16 +159,23 @@ class Digests:
                 return
             whole = found["sha256"]
             ranges = {(int(offset), int(size)): _digest_of(digest) for offset, size, digest in found["ranges"]}
+            finite = {(int(offset), int(size)) for offset, size in found.get("finite", ())}
             if whole is not None:
                 self.whole, self.origin = _digest_of(whole).hex(), "cached"
-            self.ranges = ranges
+            self.ranges, self.finite = ranges, finite
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return
 
-    def remember(self, whole: str | None = None, ranges: Mapping[tuple[int, int], bytes] | None = None) -> None:
-        """Keep digests that were just computed; `save` writes them."""
+    def remember(
+        self,
+        whole: str | None = None,
+        ranges: Mapping[tuple[int, int], bytes] | None = None,
+        finite: Collection[tuple[int, int]] = (),
+    ) -> None:
+        """Keep digests that were just computed, and ranges that were just looked through; `save` writes them."""
         self.whole = whole or self.whole
         self.ranges.update(ranges or {})
+        self.finite.update(finite)
         self._changed = True
 
     def save(self) -> None:
@@ -183,6 +191,7 @@ class Digests:
             "modified": self.identity.modified,
             "sha256": self.whole,
             "ranges": [(offset, size, digest.hex()) for (offset, size), digest in sorted(self.ranges.items())],
+            "finite": sorted(self.finite),
         }
         try:
             self._place.parent.mkdir(parents=True, exist_ok=True)
@@ -296,7 +305,7 @@ class Checkpoint:
         """Return a tensor's bytes as a read-only view of the map, or made now. Errors: F105, F106, F107."""
         found = self.info(name)
         if name in self.derived:
-            return memoryview(self.array(name).reshape(-1).view(np.uint8))
+            return self.array(name).reshape(-1).view(np.uint8).data
         return memoryview(self.parts[found.part].file.data)[found.offset : found.offset + found.size]
 
     def array(self, name: str) -> npt.NDArray[Any]:

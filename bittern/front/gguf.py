@@ -25,7 +25,8 @@ import numpy.typing as npt
 
 from bittern.base.errors import BitternError, code
 from bittern.front.checkpoint import Checkpoint, Digests, MappedFile, TensorInfo, Value, shown
-from bittern.front.gguf_types import TENSOR_TYPES
+from bittern.front.gguf_split import joined
+from bittern.front.gguf_types import CONTESTED, NUMBER_TYPES, TENSOR_TYPES
 from bittern.types.elements import ELEMENTS
 
 NO_MAGIC = code("F110", "the file does not begin with the letters GGUF")
@@ -56,6 +57,7 @@ ROW_LENGTH = code("F137", "the rows of a tensor are not whole blocks of its form
 MISALIGNED = code("F138", "the offset of a tensor is not a multiple of the alignment")
 PAST_END = code("F139", "a tensor reaches past the end of the file")
 OVERLAP = code("F140", "two tensors overlap")
+QUANTIZATION = code("F141", "the file has block formats of another version than 2")
 
 MAGIC = b"GGUF"
 HEADER_LIMIT = 1 << 26  # bytes; the largest vocabularies take a third of it
@@ -70,23 +72,15 @@ _SPARE = (1 << 26) - 2 * STRING_LIMIT
 _KEY_COST, _TENSOR_COST, _STRING_COST = 96, 320, 56  # bytes of an object beyond four times its bytes in the file
 
 _ALIGNMENT_KEY = "general.alignment"
+_QUANTIZATION_KEY = "general.quantization_version"
 _DEFAULT_ALIGNMENT = 32
+_QUANTIZATION_VERSION = 2  # the only one that GGUF files have had so far
 _MENDED = "Download the file again, or make it anew with its converter."
 
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 _U32_TYPE, _BOOL_TYPE, _STRING_TYPE, _ARRAY_TYPE = 4, 7, 8, 9
 _NUMBERS: dict[int, np.dtype[Any]] = {  # type tag: numpy dtype
-    0: np.dtype("<u1"),
-    1: np.dtype("<i1"),
-    2: np.dtype("<u2"),
-    3: np.dtype("<i2"),
-    4: np.dtype("<u4"),
-    5: np.dtype("<i4"),
-    6: np.dtype("<f4"),
-    7: np.dtype("?"),
-    10: np.dtype("<u8"),
-    11: np.dtype("<i8"),
-    12: np.dtype("<f8"),
+    tag: np.dtype(ELEMENTS[name].dtype).newbyteorder("<") for tag, name in NUMBER_TYPES.items()
 }
 _LEAST_PAIR = 8 + 1 + 4 + 1  # bytes of a pair with a key of one letter
 _LEAST_TENSOR = 8 + 1 + 4 + 8 + 4 + 8
@@ -106,9 +100,21 @@ def is_gguf(path: Path) -> bool:
 def open_gguf(path: Path, cache: Path | None = None) -> Checkpoint:
     """Open a GGUF file, check its whole header, and return it as a checkpoint that keeps the file mapped.
 
+    Where the file is a part of several, all of them, found beside it, are the checkpoint.
     cache: the folder in which digests are remembered between runs; None computes them anew.
-    Errors: F101 to F104 if the file cannot be opened, F110 to F140 for what is wrong in it.
+    Errors: F101 to F104 if a file cannot be opened, F110 to F141 for what is wrong in it, F142 to F146 for the parts.
     """
+    return joined(_open_file(path, cache), lambda part: _open_file(part, cache))
+
+
+def value_types(checkpoint: Checkpoint) -> dict[str, str]:
+    """Return the element that each plain number of the metadata has in the file, such as `u32`. Errors: F105, F106."""
+    reader = _Reader(checkpoint.file)
+    _metadata(reader, _header(reader)[0])
+    return {key: NUMBER_TYPES[tag] for key, tag in reader.tags.items() if tag in NUMBER_TYPES}
+
+
+def _open_file(path: Path, cache: Path | None) -> Checkpoint:
     file = MappedFile(path)
     try:
         reader = _Reader(file)
@@ -125,7 +131,7 @@ def open_gguf(path: Path, cache: Path | None = None) -> Checkpoint:
 class _Reader:
     """A place in the header. Each read first makes sure that its bytes exist."""
 
-    __slots__ = ("at", "cost", "data", "limit", "name", "size", "strings")
+    __slots__ = ("at", "cost", "data", "limit", "name", "size", "strings", "tags")
 
     def __init__(self, file: MappedFile) -> None:
         self.data = file.data
@@ -135,6 +141,7 @@ class _Reader:
         self.strings = 0  # read so far, in arrays
         self.cost = 0  # of objects, in bytes
         self.limit = 0  # the byte at which the header must have ended
+        self.tags: dict[str, int] = {}  # the type of each pair read so far
         self.charge(0)
 
     def charge(self, cost: int) -> None:
@@ -147,7 +154,7 @@ class _Reader:
         raise BitternError(code, f"{self.name}: {what}", remedy)
 
     def need(self, size: int, what: str, short: str = TRUNCATED) -> None:
-        """Make sure that `size` more bytes exist. short: the code if they do not."""
+        """XX"""
         _check_room(self, size, what, short)
 
     def u32(self, what: str) -> int:
@@ -240,6 +247,7 @@ def _metadata(reader: _Reader, count: int) -> dict[str, Value]:
         if key == _ALIGNMENT_KEY:
             _check_alignment_type(reader, tag)
         found[key] = _value(reader, key, tag)
+        reader.tags[key] = tag
         if key == _ALIGNMENT_KEY:
             _check_alignment(reader, found[key])
     return found
@@ -372,6 +380,7 @@ def _tensors(reader: _Reader, count: int, metadata: dict[str, Value]) -> dict[st
         name = reader.string(f"the name of tensor {index}")
         _check_name(reader, name, start, entries)
         entries[name] = _tensor(reader, name)
+    _check_quantization(reader, metadata, entries)
     alignment = metadata.get(_ALIGNMENT_KEY, _DEFAULT_ALIGNMENT)
     assert isinstance(alignment, int), alignment
     base = -(-reader.at // alignment) * alignment
@@ -453,6 +462,16 @@ def _check_row(reader: _Reader, label: str, row: int, element: str, columns: int
         )
 
 
+def _check_quantization(reader: _Reader, metadata: dict[str, Value], entries: dict[str, TensorInfo]) -> None:
+    version = metadata.get(_QUANTIZATION_KEY, _QUANTIZATION_VERSION)
+    coded = next((entry for entry in entries.values() if entry.element.is_format), None)
+    if coded and version != _QUANTIZATION_VERSION:
+        reader.refuse(
+            QUANTIZATION,
+            f"`{_QUANTIZATION_KEY}` is {shown(version)}, so {coded.element} in tensor {shown(coded.name)} is unknown.",
+        )
+
+
 def _check_place(reader: _Reader, entry: TensorInfo, base: int, alignment: int) -> None:
     """Check the offset of a tensor, still relative to the data, which begin at `base`."""
     label = f"tensor {shown(entry.name)}"
@@ -465,7 +484,7 @@ def _check_place(reader: _Reader, entry: TensorInfo, base: int, alignment: int) 
         reader.refuse(
             PAST_END,
             f"{label} has {entry.size} bytes at byte {base + entry.offset}, but the file ends at byte {reader.size}.",
-            "The file was probably cut short: download it again.",
+            CONTESTED.get(entry.element.name, "The file was probably cut short: download it again."),
         )
 
 
@@ -477,4 +496,5 @@ def _check_overlap(reader: _Reader, placed: dict[str, TensorInfo]) -> None:
                 OVERLAP,
                 f"tensor {shown(after.name)} begins at byte {after.offset}, inside tensor {shown(before.name)}, "
                 f"which ends at byte {before.offset + before.size}.",
+                CONTESTED.get(before.element.name, _MENDED),
             )

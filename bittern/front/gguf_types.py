@@ -1,6 +1,6 @@
-"""The types that a tensor in a GGUF file may have: ggml's numbers for them, in ggml's order.
+"""The types that tensors and metadata of a GGUF file may have: the format's numbers for them.
 
-Source: `enum ggml_type` of ggml, with the numbers that it no longer writes.
+Source: `enum ggml_type` of ggml, with the numbers that it no longer writes; `enum gguf_type`.
 """
 
 TENSOR_TYPES = {  # type number: ggml's name, Bittern's element or "" where there is none yet
@@ -47,4 +47,28 @@ TENSOR_TYPES = {  # type number: ggml's name, Bittern's element or "" where ther
     40: ("NVFP4", "nvfp4"),
     41: ("Q1_0", "q1_0"),
     42: ("Q2_0", "q2_0"),
+}
+
+NUMBER_TYPES = {  # type number of a plain value in the metadata: element
+    0: "u8",
+    1: "i8",
+    2: "u16",
+    3: "i16",
+    4: "u32",
+    5: "i32",
+    6: "f32",
+    7: "bit",
+    10: "u64",
+    11: "i64",
+    12: "f64",
+}
+
+CONTESTED = {  # element: what to say if a tensor of it does not fit its place
+    name: f"Type number {number} is {known} with blocks of {columns} values. Some programs gave it to other blocks "
+    "before that was settled: convert the model again with a current converter."
+    for number, known, name, columns in (
+        (40, "NVFP4", "nvfp4", 64),
+        (41, "Q1_0", "q1_0", 128),
+        (42, "Q2_0", "q2_0", 64),
+    )
 }

@@ -1,9 +1,9 @@
 """Hugging Face folders: config.json, safetensors files and their index, and what lies beside them, as a checkpoint.
 
-In: a folder. Out: a `Checkpoint` in the neutral form, whose keys and tensor names are those of GGUF, so that one binding
-file of a family serves both. The family that knows the folder's `model_type` says how (`bittern/models/huggingface.py`).
-Tensors that only change their name stay views of the map; others are derived when they are asked for, and say how.
-Vectors are widened to f32, as GGUF files hold them; that loses nothing.
+In: a folder. Out: a `Checkpoint` in the neutral form, whose keys and tensor names are those of GGUF, so that one
+binding file of a family serves both. The family that knows the folder's `model_type` says how, in the words of
+`bittern/models/huggingface.py`. Tensors that only change their name stay views of the map; others are derived when they
+are asked for, and say how. Vectors are widened to f32, as GGUF files hold them; that loses nothing.
 
 Untrusted folders: all JSON is read strictly; a name in the index must be that of a file in the folder itself, and a
 link must end in the folder, or in the folder of blobs of a download cache, as its handle shows once it is open.
@@ -87,7 +87,9 @@ def read_text(folder: Path, name: str, limit: int) -> bytes | None:
     try:
         if file.identity.size > limit:
             _refuse(
-                TOO_LARGE, folder, f"has a {name} of {file.identity.size} bytes; the most that Bittern reads is {limit}."
+                TOO_LARGE,
+                folder,
+                f"has a {name} of {file.identity.size} bytes; the most that Bittern reads is {limit}.",
             )
         return bytes(file.data)
     finally:
@@ -127,6 +129,12 @@ def _open(folder: Path, name: str) -> MappedFile:
     return file
 
 
+def _check_size(folder: Path, file: MappedFile, limit: int) -> None:
+    if file.identity.size > limit:
+        found = f"{shown(file.path.name)} of {file.identity.size} bytes"
+        _refuse(TOO_LARGE, folder, f"has a {found}; the most that Bittern reads is {limit}.")
+
+
 def _check_link(folder: Path, path: Path, file: MappedFile) -> None:
     """Refuse a link out of the folder. What counts is the file that was opened, not what the name says now."""
     target = Path(os.path.realpath(path))
@@ -138,14 +146,14 @@ def _check_link(folder: Path, path: Path, file: MappedFile) -> None:
         _refuse(LINK_OUT, folder, f"holds the link {shown(path.name)}, which leads out of it.", "Put the file there.")
 
 
-def _json(
-    folder: Path, name: str, opened: list[Part], cache: Path | None, limit: int, wrong: str
-) -> dict[str, Any]:
+def _json(folder: Path, name: str, opened: list[Part], cache: Path | None, limit: int, wrong: str) -> dict[str, Any]:
     """Open a JSON file of the folder, keep it among the parts, and return its object."""
     file = _open(folder, name)
     opened.append(Part(file, Digests(file.identity, cache)))
     if file.identity.size > limit:
-        _refuse(TOO_LARGE, folder, f"has a {name} of {file.identity.size} bytes; the most that Bittern reads is {limit}.")
+        _refuse(
+            TOO_LARGE, folder, f"has a {name} of {file.identity.size} bytes; the most that Bittern reads is {limit}."
+        )
     return read_json(bytes(file.data), shown(name), wrong)
 
 

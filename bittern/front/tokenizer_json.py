@@ -1,7 +1,7 @@
 """The tokenizer of a Hugging Face folder: tokenizer.json, and the marks and chat template beside it.
 
-In: a folder. Out: a `Tokenizer` that gives the ids of the `tokenizers` library, which reads and runs the file; pieces of
-text are made here, so that bytes of unfinished characters stream as they do for GGUF files.
+In: a folder. Out: a `Tokenizer` that gives the ids of the `tokenizers` library, which reads and runs the file; pieces
+of text are made here, so that bytes of unfinished characters stream as they do for GGUF files.
 """
 
 import json
@@ -116,6 +116,7 @@ def _vocabulary(backend: "Backend", settings: Mapping[str, Any]) -> Vocabulary:
     front, behind = _marks_around(backend)
     bos = _named(settings, ids, ("bos_token", "cls_token")) if front is None else front
     eos = _named(settings, ids, ("eos_token", "sep_token")) if behind is None else behind
+    stops = stop_tokens(ids, kinds) | ({eos} if eos is not None else set())
     kinds.flags.writeable = False
     return Vocabulary(
         model="folder",
@@ -128,7 +129,7 @@ def _vocabulary(backend: "Backend", settings: Mapping[str, Any]) -> Vocabulary:
         bytes=byte_values,
         bos=bos,
         eos=eos,
-        stops=stop_tokens(ids, kinds) | ({eos} if eos is not None else set()),
+        stops=frozenset(stops),
         add_bos=front is not None,
         add_eos=behind is not None,
         add_space_prefix=False,

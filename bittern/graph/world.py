@@ -19,9 +19,11 @@ from bittern.graph.node import Blob, Node
 from bittern.graph.program import Copies, Kernel, Program, Roots, as_stored
 from bittern.ops.table import Array, Site, ops
 from bittern.types.dims import Dim, dim
+from bittern.types.faults import TypeFault
 from bittern.types.values import Tensor, Type, storage_shape
 
 EFFECT_REFUSED = code("R130", "the evaluator does not run effects")
+SIZES_REFUSED = code("R132", "an operation has no meaning for the given sizes")
 
 CONSTANT: Roots = frozenset((0,))
 UNNUMBERED = -1  # the number of a value that was folded just now
@@ -153,6 +155,7 @@ class World:
             operands = tuple(resolved(source.type, dims) for source in node.inputs)
             attributes = {name: _resolve(value, dims) for name, value in node.attributes}
             site = Site(lead, operands, resolved(node.type, dims), attributes, self.ideal)
+            _check_sizes(node.kind, site)
             self._sites[key] = site
         return site
 
@@ -169,6 +172,19 @@ class World:
         stored = np.frombuffer(blob.read(), np.dtype(type_.element.storage).newbyteorder("<"))
         array = as_stored(stored.reshape(storage_shape(type_)), type_, self.ideal)
         return array.reshape((1,) * lead + array.shape)
+
+
+def _check_sizes(kind: str, site: Site) -> None:
+    """Refuse sizes with which an op has no meaning: what its rule could not tell of symbols, it tells of numbers."""
+    try:
+        ops()[kind].rule(site.operands, site.attributes)
+    except TypeFault as fault:
+        dims = [shown.text(()) if isinstance(shown, Dim) else shown for shown in fault.dims]
+        raise BitternError(
+            SIZES_REFUSED,
+            f"`{kind}` cannot work with these sizes: found {fault.found.format(*dims)}.",
+            f"It needs {fault.expected.format(*dims)}: choose other sizes.",
+        ) from fault
 
 
 def known_value(array: Array, number: int) -> Value:

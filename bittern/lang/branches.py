@@ -83,6 +83,8 @@ def _sides(
     values: dict[int, Value] = {}
     failed = False
     for place in sorted((0, 1), key=lambda side: is_open_literal(written[side])):
+        if failed and is_open_literal(written[place]):
+            continue  # its element was to come from the other side
         frame = frames[place]
         frame.tokens.update({f: frame.bring(ctx.frame.tokens[f], ctx.frame) for f in effects})
         try:

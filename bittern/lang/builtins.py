@@ -26,7 +26,6 @@ from bittern.lang.operators import operand, operands, shift, spread
 from bittern.lang.ownership import read
 from bittern.lang.solver import need_inside
 from bittern.lang.values import Value
-from bittern.types.dims import ZERO
 from bittern.types.elements import BIT, ELEMENTS, I32, U8, U32, Element, Kind
 from bittern.types.values import SPACES
 
@@ -162,8 +161,7 @@ def _slice(ctx: Context, e: syntax.Call, brackets: Brackets, expected: Element |
     given = arguments(ctx, e, "x", "low", "high", optional=("stride", "axis"))
     x, axis, stride = operand(ctx, given["x"]), whole(ctx, given.get("axis")), whole(ctx, given.get("stride"), 1)
     low, high = need_dim(ctx, given["low"]), need_dim(ctx, given["high"])
-    sizes = x.tensor.shape[axis : axis + 1] if axis >= 0 else ()
-    need_inside(ctx, e.span, "the slice", (ZERO, low), (low, high), *((high, size) for size in sizes))
+    need_inside(ctx, e.span, "slice", x.tensor.shape, axis, low=low, high=high)
     return ctx.value("slice", [x.node], e.span, axis=axis, low=low, high=high, stride=stride)
 
 
@@ -200,9 +198,7 @@ def _windows(ctx: Context, e: syntax.Call, brackets: Brackets, expected: Element
     given = arguments(ctx, e, "x", "size", "stride", "dilation", optional=("axis",))
     x, axis, size = operand(ctx, given["x"]), whole(ctx, given.get("axis")), need_size(ctx, given["size"])
     stride, dilation = whole(ctx, given["stride"]), whole(ctx, given["dilation"])
-    span = (size - 1) * dilation + 1
-    sizes = x.tensor.shape[axis : axis + 1] if axis >= 0 else ()
-    need_inside(ctx, e.span, "a window", *((span, length) for length in sizes))
+    need_inside(ctx, e.span, "windows", x.tensor.shape, axis, size=size, dilation=dilation)
     return ctx.value("windows", [x.node], e.span, axis=axis, size=size, stride=stride, dilation=dilation)
 
 
@@ -244,7 +240,7 @@ def _dynamic_slice(ctx: Context, e: syntax.Call, brackets: Brackets, expected: E
     given = arguments(ctx, e, "x", "start", "length")
     x, start = operand(ctx, given["x"]), operand(ctx, given["start"], U32)
     length = need_size(ctx, given["length"])
-    need_inside(ctx, e.span, "the slice", *((length, size) for size in x.tensor.shape[:1]))
+    need_inside(ctx, e.span, "dynamic_slice", x.tensor.shape, 0, length=length)
     return ctx.value("dynamic_slice", [x.node, start.node], e.span, length=length)
 
 

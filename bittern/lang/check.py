@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from bittern.base.errors import BitternError, code
 from bittern.lang import syntax
@@ -78,10 +79,14 @@ def check_module(module: Module) -> None:
         _check_overloads(module, members)
 
 
-def _guarded(
-    module: Module, declaration: syntax.Declared, action: Callable[[Context, syntax.Declared], object]
-) -> None:
-    """Do something with a declaration; what it rejects, and what is too deep for us, becomes a diagnostic."""
+Action: TypeAlias = Callable[[Context, syntax.Declared], object]
+
+
+def _guarded(module: Module, declaration: syntax.Declared, action: Action, *, is_last: bool = True) -> bool:
+    """Do something with a declaration; what it rejects becomes a diagnostic. Return whether that was possible.
+
+    is_last: what is nested too deeply for us becomes a diagnostic too.
+    """
     errors = module.library.errors
     try:
         action(Context.outside(module), declaration)

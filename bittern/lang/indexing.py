@@ -20,9 +20,8 @@ from bittern.lang.values import (
     Value,
     leaf_types,
     many,
-    replace_leaves,
 )
-from bittern.types.dims import ZERO, Dim
+from bittern.types.dims import Dim
 from bittern.types.elements import ELEMENTS, U32, Element
 from bittern.types.values import Tensor
 
@@ -40,16 +39,14 @@ def field_value(ctx: Context, e: Elaborated, expected: Element | None) -> Value:
     """`value.name`: a field of a struct or of an array of structs; reads, never moves."""
     assert isinstance(e, syntax.Field)
     base = read(ctx, e.base)
-    count_of = base.type.count if isinstance(base.type, ManyType) else None
-    struct = base.type.item if isinstance(base.type, ManyType) else base.type
+    struct, counts = base.type, []
+    while isinstance(struct, ManyType):
+        counts.append(struct.count)
+        struct = struct.item
     start, type_ = locate_field(ctx, struct, e.name)
-    value = base.part(type_, start) if count_of is None else _part_of_many(base, type_, start, count_of)
-    return value.shared()
-
-
-def _part_of_many(base: Value, type_: LangType, start: int, count: Dim) -> Value:
-    end = start + len(leaf_types(type_))
-    return Value(many(type_, count), base.leaves[start:end], base.modes[start:end])
+    for count in reversed(counts):
+        type_ = many(type_, count)
+    return base.part(type_, start).shared()
 
 
 def locate_field(ctx: Context, struct: LangType, name: syntax.Name) -> tuple[int, LangType]:
@@ -87,9 +84,11 @@ def index(ctx: Context, e: Elaborated, expected: Element | None) -> Value:
         if len(e.items) != 1 or e.items[0].high is not None:
             found = ctx.text(base.type)
             ctx.reject(NOT_AN_ARRAY, e.span, "an array of structs takes one index", found=found, expected="`x[i]`")
-        parts = zip(base.leaves, leaf_types(base.type), strict=True)
-        made = [index_tensor(ctx, Value.of(type_, (leaf,)), e) for leaf, type_ in parts]
-        return Value.of(replace_leaves(base.type.item, [m.tensor for m in made]), [m.node for m in made], "fresh")
+        place = index_value(ctx, e.items[0].low, base.type.count)
+        picked: LangType = base.type.item
+        for size in reversed(place.tensor.shape):
+            picked = many(picked, size)
+        return Value.of(picked, [ctx.op("take", [leaf, place.node], e.span, "x[i]") for leaf in base.leaves], "fresh")
     if isinstance(base.type, ListType):
         hint = "a list is walked: `each w, i in x with ... { }`"
         ctx.reject(NOT_AN_ARRAY, e.span, "a list of structs has no indices", found=ctx.text(base.type), hint=hint)
@@ -113,7 +112,7 @@ def index_tensor(ctx: Context, base: Value, e: syntax.Index) -> Value:
     for axis, part in enumerate(e.items):
         if part.high is not None:
             low, high = need_dim(ctx, part.low), need_dim(ctx, part.high)
-            need_inside(ctx, part.span, "the slice", (ZERO, low), (low, high), (high, base.tensor.shape[axis]))
+            need_inside(ctx, part.span, "slice", base.tensor.shape, axis, low=low, high=high)
             node = ctx.op("slice", [node], part.span, "x[low..high]", axis=axis, low=low, high=high, stride=1)
     axes = [axis for axis, part in enumerate(e.items) if part.high is None]
     if axes:

@@ -18,6 +18,7 @@ from bittern.lang.format import format_file
 from bittern.lang.frame import is_closed
 from bittern.lang.lexer import KEYWORDS
 from bittern.lang.library import reserved
+from bittern.lang.obligations import Known, needed
 from bittern.lang.parser import parse
 from bittern.lang.print_terms import array_text, dim_text, multiplied, scalar_text, symbols_of, type_text
 from bittern.lang.print_text import Texts
@@ -70,6 +71,7 @@ class _Program:
     declared: set[str] = field(default_factory=set)
     constants: dict[bytes, str] = field(default_factory=dict)
     helpers: dict[object, str] = field(default_factory=dict)
+    needed: Known = field(default_factory=dict)
 
     def fresh(self, wanted: str, local: set[str] | None = None) -> str:
         """Return a name that nothing else has. local: the names of one function; None: a name of the whole program."""
@@ -160,8 +162,12 @@ class Writer:
         head += f"({', '.join(parameters)}) -> {result}"
         if function.effects:
             head += " ! " + ", ".join(function.effects)
-        if self.facts:
-            head += " where " + ", ".join(f"({self.dim(a)}) % ({self.dim(b)}) == 0" for a, b in self.facts)
+        clauses = [f"({self.dim(a)}) % ({self.dim(b)}) == 0" for a, b in self.facts]
+        bodies = [function] if function.ideal is None else [function, function.ideal]
+        pairs = dict.fromkeys(pair for body in bodies for pair in needed(body, self.facts, self.program.needed))
+        clauses += [f"{self.dim(less)} <= {self.dim(more)}" for less, more in pairs]
+        if clauses:
+            head += " where " + ", ".join(clauses)
         text = head + " " + self._body(function, names, owned)
         if function.ideal is not None:
             text += " ideal " + self._body(function.ideal, names, owned)

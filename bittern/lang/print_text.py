@@ -150,7 +150,7 @@ class Texts:
             assert isinstance(value, Dim)
             return self.size_of(value)
         if n.kind == "const" and n.id not in self.forced:
-            is_open = is_count or (other.kind not in ("const", "size") and not is_spread(other))
+            is_open = is_count or (is_free and other.kind not in ("const", "size") and not is_spread(other))
             literal = scalar_text(n, suffix=not (is_open and _element(n) == _element(other))) if is_open else None
             if literal is not None and not is_count:
                 return f"({literal})" if literal.startswith("-") else literal

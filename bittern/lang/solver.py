@@ -5,7 +5,7 @@ with one unknown factor, or its quotient by a number, is solved where that is ex
 brackets. A condition is shown by normal forms, by the `where` clauses of the caller, and by no size being negative.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bittern.base.errors import code
@@ -216,21 +216,24 @@ def learn(ctx: Context, clauses: Sequence[syntax.Expr]) -> None:
     generics.dims = {name: generics.normal(size) for name, size in generics.dims.items()}
 
 
-def prove(ctx: Context, condition: Condition) -> bool | None:
+def prove(generics: Generics, condition: Condition) -> bool | None:
     """Whether a condition on dimensions holds: True, False, or None where it cannot be told."""
     operator, left, right = condition
-    left, right = ctx.generics.normal(left), ctx.generics.normal(right)
+    left, right = generics.normal(left), generics.normal(right)
     if operator in (">", ">="):
-        return prove(ctx, ("<" if operator == ">" else "<=", right, left))
+        return prove(generics, ("<" if operator == ">" else "<=", right, left))
     known = (left - right).constant
     if known is not None:
         return {"==": known == 0, "!=": known != 0, "<": known < 0, "<=": known <= 0}[operator]
-    relations = ctx.generics.relations
+    relations = generics.relations
     if operator in ("==", "!="):
         known_so = [a - b for relation, a, b in relations if relation == operator]
         if left - right in known_so or right - left in known_so:
             return True
-        is_apart = operator == "!=" and True in (prove(ctx, ("<", left, right)), prove(ctx, ("<", right, left)))
+        is_apart = operator == "!=" and True in (
+            prove(generics, ("<", left, right)),
+            prove(generics, ("<", right, left)),
+        )
         return True if is_apart else None
     return True if _is_below(left - right, operator == "<", relations) else None
 
@@ -290,7 +293,7 @@ def _least(atom: Ratio, factor: int, bottoms: Collection[int | None]) -> Iterato
 def check_where(ctx: Context, there: Context, declaration: syntax.FunctionDecl, span: Span) -> None:
     """Check a callee's conditions on dimensions with the caller's facts. there: the callee's names."""
     for clause in declaration.where:
-        outcome = prove(ctx, condition_of(there, clause))
+        outcome = prove(ctx.generics, condition_of(there, clause))
         if outcome:
             continue
         sides = _with_sizes(ctx, there, clause)
@@ -314,18 +317,30 @@ def _with_sizes(ctx: Context, there: Context, e: syntax.Expr) -> str:
     return source_text(e.span)
 
 
-def need_inside(ctx: Context, span: Span, what: str, *sides: tuple[Dim, Dim]) -> None:
-    """Reject a part of an array that is not known to lie inside it. sides: pairs (less, more).
+def inside(kind: str, size: Dim, attributes: Mapping[str, Dim | int]) -> tuple[tuple[Dim, Dim], ...]:
+    """Return the pairs (less, more) that hold if a part of an axis lies inside it.
 
-    A pair that is known to be wrong is left to the rule of the op.
+    kind: `slice`, `windows` or `dynamic_slice`. size: of the axis. attributes: the dimensions and numbers of the op.
     """
-    for less, more in sides:
-        if prove(ctx, ("<=", less, more)) is None:
-            relation = f"`{ctx.text(less)} <= {ctx.text(more)}`"
+    sizes = {name: dim(value) for name, value in attributes.items()}
+    if kind == "slice":
+        return (ZERO, sizes["low"]), (sizes["low"], sizes["high"]), (sizes["high"], size)
+    if kind == "windows":
+        return (((sizes["size"] - 1) * sizes["dilation"] + 1, size),)
+    return ((sizes["length"], size),)
+
+
+def need_inside(ctx: Context, span: Span, kind: str, shape: Sequence[Dim], axis: int, **attributes: Dim | int) -> None:
+    """Reject a part of an array that may reach beyond it; what surely does, and a wrong axis, are left to the rule."""
+    if not 0 <= axis < len(shape):
+        return
+    for less, more in inside(kind, shape[axis], attributes):
+        if prove(ctx.generics, ("<=", less, more)) is None:
+            relation = f"{ctx.text(less)} <= {ctx.text(more)}"
             ctx.reject(
                 NOT_PROVEN,
                 span,
-                f"{what} may reach beyond the array",
-                found=f"cannot tell whether {relation}",
-                hint=f"promise it in this function: `where {relation[1:]}",
+                f"`{kind}` may reach beyond its array",
+                found=f"cannot tell whether `{relation}`",
+                hint=f"promise it in this function: `where {relation}`",
             )

@@ -37,9 +37,9 @@ class TupleType:
 
 @dataclass(frozen=True, slots=True)
 class ManyType:
-    """An array of structs, held as a struct of arrays: every leaf has `count` in front."""
+    """An array of structs (or of such arrays), held as a struct of arrays: every leaf has `count` in front."""
 
-    item: StructType
+    item: "StructType | ManyType"
     count: Dim
 
 
@@ -150,11 +150,7 @@ def many(item: LangType, count: Dim) -> LangType:
         return Tensor(item.element, (count, *item.shape), item.space)
     if isinstance(item, TupleType):
         return TupleType(tuple(many(part, count) for part in item.items))
-    if isinstance(item, ManyType):
-        struct = replace_leaves(item.item, leaf_types(item))
-        assert isinstance(struct, StructType)
-        return ManyType(struct, count)
-    assert isinstance(item, StructType), item
+    assert isinstance(item, (StructType, ManyType)), item
     return ManyType(item, count)
 
 
@@ -186,7 +182,7 @@ def replace_leaves(type_: LangType, leaves: Sequence[Tensor]) -> LangType:
             inner = [Tensor(t.element, t.shape[1:], t.space) for t in rest[: len(leaf_types(part.item))]]
             del rest[: len(inner)]
             item = replace_leaves(part.item, inner)
-            assert isinstance(item, StructType)
+            assert isinstance(item, (StructType, ManyType))
             return ManyType(item, part.count)
         if part.items is None:
             return ListType(build(part.item), part.length)
@@ -209,7 +205,7 @@ def changed_dims(type_: LangType, change: Callable[[Dim], Dim]) -> LangType:
         return TupleType(tuple(changed_dims(item, change) for item in type_.items))
     if isinstance(type_, ManyType):
         item = changed_dims(type_.item, change)
-        assert isinstance(item, StructType)
+        assert isinstance(item, (StructType, ManyType))
         return ManyType(item, change(type_.count))
     items = None if type_.items is None else tuple(changed_dims(item, change) for item in type_.items)
     return ListType(changed_dims(type_.item, change), change(type_.length), items)

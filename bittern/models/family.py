@@ -43,7 +43,21 @@ class Numbers:
     element: Element
 
 
-Field: TypeAlias = Weight | Numbers
+@dataclass(frozen=True, slots=True)
+class TernaryCode:
+    """A field that is the codes -1, 0, +1 of a matrix of the file. tensor: its name without `.weight`."""
+
+    tensor: str
+
+
+@dataclass(frozen=True, slots=True)
+class TernaryScale:
+    """A field that is the scale of each row of such a matrix. tensor: its name without `.weight`."""
+
+    tensor: str
+
+
+Field: TypeAlias = Weight | Numbers | TernaryCode | TernaryScale
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +114,10 @@ class Facts:
         if name in self.metadata and self.metadata[name] != allowed:
             self._refuse(key, self.metadata[name], f"{allowed} (all that this family computes)")
 
+    def has(self, key: str) -> bool:
+        """Whether the metadata has a key of the architecture."""
+        return f"{self.prefix}.{key}" in self.metadata
+
     def ignore(self, *keys: str) -> None:
         """State that these keys do not change what is computed."""
         self.read.update(f"{self.prefix}.{key}" for key in keys)
@@ -138,7 +156,8 @@ class Facts:
 class Family:
     """One family. name: of its module, and of the checkpoint's architecture. path: of its binding file.
 
-    model_types: of the Hugging Face folders that `translate` brings into the neutral form.
+    model_types: of the Hugging Face folders that `translate` brings into the neutral form. encodes: it makes vectors of
+    texts, with the functions `encode` and `pool`, not continuations with `forward` and `head`.
     """
 
     name: str
@@ -146,6 +165,7 @@ class Family:
     function: Callable[[Facts], Binding]
     model_types: tuple[str, ...] = ()
     translation: Callable[[Config], Neutral] | None = None
+    encodes: bool = False
 
     def bind(self, facts: Facts) -> Binding:
         """Return what the binding file makes of a checkpoint's facts; it must read all. Raises M102 to M104, M110."""
@@ -198,7 +218,8 @@ def family(architecture: str, folders: Sequence[Path] = ()) -> Family:
     try:
         spec.loader.exec_module(module)
         types = tuple(getattr(module, "MODEL_TYPES", ()))
-        return Family(architecture, path, module.bind, types, module.translate if types else None)
+        translation = module.translate if types else None
+        return Family(architecture, path, module.bind, types, translation, bool(getattr(module, "ENCODES", False)))
     except Exception as error:
         raise _broken(path, error) from error
 

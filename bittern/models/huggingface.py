@@ -1,8 +1,8 @@
-"""How Hugging Face folders are read: a configuration and tensor names become those of the neutral form, which is GGUF's.
+"""How Hugging Face folders are read: a configuration and tensor names become those of the neutral form, that of GGUF.
 
-A family's binding file that can read such folders has `MODEL_TYPES`, the values of `model_type` it knows, and a function
-`translate(config) -> Neutral`. The configuration is read through `Config`, which remembers what was read: a key that a
-family neither reads nor lists as free of meaning may change the mathematics, so the folder is refused by that name.
+A family's binding file that can read such folders has `MODEL_TYPES`, the values of `model_type` it knows, and a
+function `translate(config) -> Neutral`. The configuration is read through `Config`, which remembers what was read: a
+key that a family neither reads nor lists as free of meaning may change the mathematics, so the folder is refused by it.
 A `Recipe` says from which stored tensors one neutral tensor is made; what it does besides naming is recorded.
 """
 
@@ -73,7 +73,7 @@ class Config:
         return bool(value)
 
     def must_be(self, key: str, *allowed: Any) -> None:
-        """Refuse the folder if a key is there and has none of these values, all that the family computes. Raises F181."""
+        """Refuse the folder if a key has none of these values, all that the family computes. Raises F181."""
         value = self.get(key, allowed[0])
         if not any(type(value) is type(one) and value == one for one in allowed):
             words = " or ".join(repr(one) for one in allowed)

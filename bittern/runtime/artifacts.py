@@ -111,14 +111,14 @@ def _make_folders(path: Path) -> list[Path]:
 
 def _external_blobs(checkpoint: Checkpoint, functions: tuple[Function, ...]) -> dict[bytes, ExternalBlob]:
     """Return where in the checkpoint the larger constants of functions lie, by digest."""
-    shown = checkpoint.path.name.encode("utf-8", "replace").decode()
-    whole = bytes.fromhex(checkpoint.sha256)
-    places = {checkpoint.blob(name).digest: info for name, info in checkpoint.tensors.items()}
-    return {
-        blob.digest: ExternalBlob(shown, whole, places[blob.digest].offset, blob.size)
-        for blob in _blobs(functions)
-        if blob.digest in places and blob.size >= _KEPT_INSIDE
-    }
+    places = {}
+    for name, info in checkpoint.tensors.items():
+        if info.size >= _KEPT_INSIDE and name not in checkpoint.derived:
+            part = checkpoint.parts[info.part]
+            shown = part.file.path.name.encode("utf-8", "replace").decode()
+            digest = checkpoint.blob(name).digest
+            places[digest] = ExternalBlob(shown, bytes.fromhex(part.sha256), info.offset, info.size)
+    return {blob.digest: places[blob.digest] for blob in _blobs(functions) if blob.digest in places}
 
 
 def _blobs(functions: tuple[Function, ...]) -> Iterator[Blob]:

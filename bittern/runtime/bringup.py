@@ -90,8 +90,8 @@ def bring_up(
 ) -> Report:
     """Bring a checkpoint up on chips.
 
-    path: a GGUF file or a Hugging Face folder. prompt: text, or tokens: ids without BOS. count: tokens to make; EOS is ignored. context:
-    positions of the cache; None: as many as are needed. chips: names, or `all`. out: folder for `NAME/` with program,
+    path: a GGUF file or a Hugging Face folder. prompt: text, or tokens: ids without BOS. count: tokens to make; EOS is
+    ignored. context: positions of the cache; None: as many as needed. chips: names, or `all`. out: gets `NAME/` with program,
     keg and report, which are written when all has gone well. library: folders of programs and families that come before
     those of Bittern. progress: shows the work, and warnings before it begins.
     Raises F1xx, F3xx, M1xx, E212, R101 to R112; a chip that cannot run the model is a refusal in the report.
@@ -111,7 +111,7 @@ def bring_up(
                 prompt, ids = None, [int(token) for token in tokens]
             positions = max(len(ids) + count - 1, 1) if context is None else context
             check_range("context", positions, 1, MOST_TOKENS)
-            check_room(ids, count, positions, bound.dims["vocab"])
+            check_room(ids, count, positions, bound.dims["vocab"], bound.dims.get("places"))
             source, warnings = source_of(checkpoint), warnings_of(checkpoint, store, positions)
         for warning in warnings:
             progress.warn(warning)

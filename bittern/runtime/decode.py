@@ -11,13 +11,17 @@ from bittern.chips.chip import Loaded, Reals, Session
 CONTEXT_FULL = code("R102", "the context has no room for the tokens")
 NO_TOKENS = code("R103", "there is no token to start from")
 TOKEN_RANGE = code("R104", "a token id is outside the vocabulary")
+NO_PLACES = code("R117", "the model has no positions for so many tokens")
 NO_MEMORY = code("R109", "the memory does not hold the model and its cache")
 
 CHUNK = 512  # tokens of a prompt that run as one call
 
 
-def check_room(prompt: Sequence[int], count: int, context: int, vocab: int) -> None:
-    """Refuse a prompt that is empty, holds ids outside the vocabulary or does not fit. Raises R102, R103, R104."""
+def check_room(prompt: Sequence[int], count: int, context: int, vocab: int, places: int | None = None) -> None:
+    """Refuse a prompt that is empty, holds ids outside the vocabulary or does not fit.
+
+    places: positions that the model has learned; None: it has no such limit. Raises R102, R103, R104, R117.
+    """
     if not prompt:
         raise BitternError(
             NO_TOKENS, "The prompt has no token.", "Give a prompt or token ids: the first logits follow a token."
@@ -28,6 +32,10 @@ def check_room(prompt: Sequence[int], count: int, context: int, vocab: int) -> N
             TOKEN_RANGE, f"The token id {wrong[0]} is outside the vocabulary.", f"Ids are 0 to {vocab - 1}."
         )
     need = len(prompt) + count - 1
+    if places is not None and need > places:
+        raise BitternError(
+            NO_PLACES, f"The model has learned {places} positions, but {need} are needed.", "Give fewer tokens."
+        )
     if need > context:
         raise BitternError(
             CONTEXT_FULL,

@@ -121,7 +121,7 @@ class Model:
 
     def _start(self, ids: Sequence[int], count: int) -> Session:
         context = self.positions(len(ids) + count - 1)
-        check_room(ids, count, context, self.vocab_size)
+        check_room(ids, count, context, self.vocab_size, self.bound.dims.get("places"))
         return start(self._loaded, context)
 
 
@@ -189,9 +189,9 @@ def load(
 ) -> Model:
     """Open a checkpoint and prepare it for a chip.
 
-    path: a GGUF file or a Hugging Face folder. context: positions of the cache; None: as many as a call needs. cache: element of keys and
-    values, `f16`, `f32` or `int8`. store: keeps digests and derived tables between runs; None keeps nothing. library:
-    folders of programs and families that come before those of Bittern; their binding files are run.
+    path: a GGUF file or a Hugging Face folder. context: positions of the cache; None: as many as a call needs. cache:
+    element of keys and values, `f16`, `f32` or `int8`. store: keeps digests and derived tables between runs; None keeps
+    nothing. library: folders of programs and families that come before those of Bittern; their binding files are run.
     Raises F1xx, F3xx, M1xx, E212, R101, R106, R110, R112.
     """
     if context is not None:

@@ -1,6 +1,7 @@
 """Law: the documents are true: generated pages are fresh, commands exist, programs parse, links lead somewhere."""
 
 import re
+import shlex
 from importlib import util
 from pathlib import Path
 from types import ModuleType
@@ -75,14 +76,59 @@ def test_programs_in_the_documents_parse(path: Path) -> None:
         assert not faults, [(fault.code, fault.message) for fault in faults]
 
 
-def test_the_language_page_has_its_samples() -> None:
-    assert len(blocks(ROOT / "docs" / "language.md", "btn")) >= 5
+def test_the_samples_of_the_language_page_are_right() -> None:
+    from bittern.lang.check import check_text
+    from bittern.lang.render import as_text
+
+    samples = blocks(ROOT / "docs" / "language.md", "btn")
+    assert len(samples) >= 5
+    for text in samples:
+        assert not [as_text(fault) for fault in check_text(text, "sample.btn")]
+    assert (ROOT / "bittern" / "models" / "llama.btn").read_text("utf-8") in samples
 
 
 def test_the_python_of_the_readme_runs(smollm2: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (text,) = blocks(ROOT / "README.md", "python")
     exec(text.replace("smollm2.gguf", str(smollm2)), {})
     assert "Paris" in capsys.readouterr().out
+
+
+def test_the_readme_names_what_there_is() -> None:
+    """The table of what runs has every format, family and chip, so that a new one cannot be forgotten there."""
+    from bittern.chips.chip import chip_names
+    from bittern.models.family import names
+    from bittern.types.elements import FORMATS
+
+    text = (ROOT / "README.md").read_text("utf-8")
+    table = text[text.index("## What runs") : text.index("## Models")]
+    products = {path.stem for path in (ROOT / "bittern" / "std" / "products").glob("*.btn")}
+    wanted = {name.upper() for name in products & {*FORMATS, "f32", "f16", "bf16"}}
+    wanted |= {f"`{name}`" for name in chip_names()}
+    assert not sorted(word for word in wanted if not re.search(rf"(?<!\w){word}(?!\w)", table))
+    spoken = re.sub(r"[^a-z0-9]", "", table.lower())
+    assert not [name for name in names() if name not in spoken]
+
+
+def test_the_commands_of_the_readme_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that use a model run on a tiny one in its place; `pull` needs a network and is only read."""
+    import tiny_models
+
+    from bittern.cli import main
+
+    shape = tiny_models.Shape(vocab=259)
+    model = tiny_models.save(tmp_path, tiny_models.llama(shape=shape, keys=tiny_models.tokenizer()))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BITTERN_HOME", str(tmp_path / "home"))
+    lines = "\n".join(blocks(ROOT / "README.md", "sh"))
+    commands = [shlex.split(line) for line in re.findall(r"^\.venv/bin/bittern (.*)$", lines, re.MULTILINE)]
+    assert [command[0] for command in commands] == ["pull", "bringup", "generate"]
+    for command in commands[1:]:
+        assert main([str(model) if word == "smollm2" else word for word in command]) == 0, command
+    assert main([commands[0][0], "--help"]) == 0
+    assert (tmp_path / "out" / "tiny" / "llama.keg").exists()
+    assert "agree with the reference" in capsys.readouterr().out
 
 
 def test_requirements_are_listed_once() -> None:

@@ -1,7 +1,7 @@
 """The chip `reference`: what runs are judged by."""
 
-from bittern.chips.evaluated import EvaluatedModel
-from bittern.front.bind import Bound
+from bittern.chips.evaluated import EvaluatedEncoder, EvaluatedModel
+from bittern.front.bind import Bound, BoundEncoder
 from bittern.graph.evaluate import World
 
 
@@ -16,6 +16,10 @@ class Reference:
     def load(self, model: Bound) -> EvaluatedModel:
         """Prepare a model: its weights are decoded to float64 when a program first needs them."""
         return EvaluatedModel(model, World(ideal=True))
+
+    def load_encoder(self, model: BoundEncoder) -> EvaluatedEncoder:
+        """Prepare an encoder."""
+        return EvaluatedEncoder(model, World(ideal=True))
 
 
 CHIP = Reference()

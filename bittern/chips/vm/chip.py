@@ -1,8 +1,8 @@
 """The chip `vm`: strict numerics in numpy, wherever Python runs; the bits that all native chips must give."""
 
-from bittern.chips.evaluated import EvaluatedModel
+from bittern.chips.evaluated import EvaluatedEncoder, EvaluatedModel
 from bittern.chips.vm.kernels import kernels
-from bittern.front.bind import Bound
+from bittern.front.bind import Bound, BoundEncoder
 from bittern.graph.evaluate import World
 
 
@@ -17,6 +17,10 @@ class Vm:
     def load(self, model: Bound) -> EvaluatedModel:
         """Prepare a model: weights are unpacked when a program first needs them."""
         return EvaluatedModel(model, World(kernels=kernels(model.library)))
+
+    def load_encoder(self, model: BoundEncoder) -> EvaluatedEncoder:
+        """Prepare an encoder."""
+        return EvaluatedEncoder(model, World(kernels=kernels(model.library)))
 
 
 CHIP = Vm()

@@ -4,8 +4,8 @@ Run in an environment of its own, from this folder (`pip install torch==2.13.0 t
 
     python record.py [NAME ...]
 
-Each case becomes a folder as `save_pretrained` writes it, with float32 weights, and `oracle.safetensors`: the tokens and
-what the model answers in float64. Some modules of `transformers` compute in float32 whatever the model's type is;
+Each case becomes a folder as `save_pretrained` writes it, with float32 weights, and `oracle.safetensors`: the tokens
+and what the model answers in float64. Some modules of `transformers` compute in float32 whatever the model's type is;
 `InDouble` turns all of that into float64. Sizes are such that constants which a model holds in float32 are exact.
 """
 
@@ -41,7 +41,7 @@ class InDouble(TorchFunctionMode):
 
 @dataclass(frozen=True)
 class Case:
-    """One checkpoint. kind: class of `transformers` before `Config`. model: what comes after it in the model's class."""
+    """One checkpoint. kind: name in `transformers` before `Config`. model: what comes after it in the model's class."""
 
     kind: str
     config: Mapping[str, Any]
@@ -51,7 +51,12 @@ class Case:
     shard: str = field(default="1GB")
 
 
-LLAMA = dict(
+def given(**values: Any) -> dict[str, Any]:
+    """Return keys of a configuration."""
+    return values
+
+
+LLAMA = given(
     vocab_size=VOCAB,
     hidden_size=32,
     intermediate_size=48,
@@ -64,8 +69,8 @@ LLAMA = dict(
     bos_token_id=1,
     eos_token_id=2,
 )
-SQUARE = LLAMA | dict(num_attention_heads=2, num_key_value_heads=1, head_dim=None)
-TINY = LLAMA | dict(hidden_size=16, intermediate_size=32, num_attention_heads=2, num_key_value_heads=1)
+SQUARE = LLAMA | given(num_attention_heads=2, num_key_value_heads=1, head_dim=None)
+TINY = LLAMA | given(hidden_size=16, intermediate_size=32, num_attention_heads=2, num_key_value_heads=1)
 NO_HEAD_DIM = {key: value for key, value in SQUARE.items() if key != "head_dim"}
 
 
@@ -117,9 +122,9 @@ CASES = {
     "llama3": Case(
         "Llama",
         LLAMA
-        | dict(
+        | given(
             tie_word_embeddings=True,
-            rope_parameters=dict(
+            rope_parameters=given(
                 rope_type="llama3",
                 rope_theta=500000.0,
                 factor=8.0,
@@ -131,30 +136,38 @@ CASES = {
         change=rounded_factors,
         shard="30KB",
     ),
-    "mistral": Case("Mistral", LLAMA | dict(sliding_window=5)),
+    "mistral": Case("Mistral", LLAMA | given(sliding_window=5)),
     "qwen2": Case("Qwen2", NO_HEAD_DIM),
-    "qwen3": Case("Qwen3", LLAMA | dict(tie_word_embeddings=True)),
-    "gemma2": Case("Gemma2", TINY | dict(query_pre_attn_scalar=16, sliding_window=4)),
+    "qwen3": Case("Qwen3", LLAMA | given(tie_word_embeddings=True)),
+    "gemma2": Case(
+        "Gemma2",
+        TINY
+        | given(query_pre_attn_scalar=16, sliding_window=4, attn_logit_softcapping=2.0, final_logit_softcapping=4.0),
+    ),
     "gemma3": Case(
         "Gemma3",
-        TINY | dict(num_hidden_layers=6, query_pre_attn_scalar=16, sliding_window=4, intermediate_size=16),
+        TINY | given(num_hidden_layers=6, query_pre_attn_scalar=16, sliding_window=4, intermediate_size=16),
     ),
-    "phi3": Case("Phi3", NO_HEAD_DIM | dict(sliding_window=None)),
+    "phi3": Case("Phi3", NO_HEAD_DIM | given(sliding_window=None)),
     "olmo2": Case("Olmo2", NO_HEAD_DIM),
-    "smollm3": Case("SmolLM3", TINY | dict(num_hidden_layers=4)),
+    "smollm3": Case("SmolLM3", TINY | given(num_hidden_layers=4)),
     "granite": Case(
         "Granite",
         NO_HEAD_DIM
-        | dict(embedding_multiplier=12.0, logits_scaling=8.0, residual_multiplier=0.25, attention_multiplier=0.0625),
+        | given(embedding_multiplier=12.0, logits_scaling=8.0, residual_multiplier=0.25, attention_multiplier=0.0625),
     ),
-    "gpt2": Case("GPT2", dict(vocab_size=VOCAB, n_positions=64, n_embd=32, n_layer=2, n_head=2), "LMHeadModel"),
-    "bitnet": Case("BitNet", NO_HEAD_DIM | dict(hidden_act="relu2"), change=ternary, after=packed),
+    "gpt2": Case(
+        "GPT2",
+        given(vocab_size=VOCAB, n_positions=64, n_embd=32, n_layer=2, n_head=2, bos_token_id=1, eos_token_id=2),
+        "LMHeadModel",
+    ),
+    "bitnet": Case("BitNet", NO_HEAD_DIM | given(hidden_act="relu2"), change=ternary, after=packed),
     "qwen3moe": Case(
-        "Qwen3Moe", TINY | dict(moe_intermediate_size=16, num_experts=6, num_experts_per_tok=3, norm_topk_prob=True)
+        "Qwen3Moe", TINY | given(moe_intermediate_size=16, num_experts=6, num_experts_per_tok=3, norm_topk_prob=True)
     ),
     "bert": Case(
         "Bert",
-        dict(
+        given(
             vocab_size=VOCAB,
             hidden_size=32,
             num_hidden_layers=2,
@@ -177,8 +190,8 @@ def randomise(model: Any, seed: int) -> None:
         elif name.endswith("bias"):
             value = noise * 0.1
         else:
-            value = parameter.detach() + 0.3 * noise
-        parameter.data = value.float().double()
+            value = torch.round((parameter.detach() + 0.3 * noise) * 65536) / 65536  # one may be added exactly
+        parameter.data = torch.tensor(value.numpy().astype(np.float32).astype(np.float64))
 
 
 def record(name: str, case: Case) -> None:

@@ -125,3 +125,120 @@ def test_the_same_file_gives_the_same_functions(tmp_path: Path) -> None:
     with open_gguf(tiny_models.save(tmp_path, tiny_models.llama(seed=9), "c.gguf")) as checkpoint:
         other = bind_checkpoint(checkpoint, Library.standard())
         assert other.forward.id != found[0][0]
+
+
+TOY = """use attention
+use products
+
+struct Toy[vocab, d, g, h] {{ embed: weight[vocab, d], head: weight[vocab, d], {field} }}
+
+fn forward[t, s, c, e: type, b, layers, vocab, d, g, h](m: &Toy[vocab, d, g, h], token: u32[t], at: &Place[t],
+    cache: own Cache[e, layers, s, c, g, h, b]) -> (f32[t, d], own Cache[e, layers, s, c, g, h, b]) {{
+  (embed(m.embed, token), cache)
+}}
+
+fn head[t, vocab, d, g, h](m: &Toy[vocab, d, g, h], x: f32[t, d]) -> f32[t, vocab] {{
+  linear(m.head, x)
+}}
+"""
+BINDING = """from bittern.models.family import Binding, Facts, Numbers, Weight
+from bittern.types.elements import F32, F64
+
+
+def bind(facts: Facts) -> Binding:
+    d = facts.whole("embedding_length")
+    dims = {{"layers": 1, "vocab": facts.tensors["token_embd.weight"][0], "d": d, "g": 1, "h": 1}}
+    fields = {{"embed": Weight("token_embd.weight"), "head": Weight("token_embd.weight")}}
+    {line}
+    return Binding(dims, fields)
+"""
+
+
+@pytest.mark.req("L03")
+@pytest.mark.parametrize(
+    ("field", "line", "code", "words"),
+    [
+        ("", "", "", ""),
+        ("eps: f32", "fields['eps'] = Numbers(1.0, F32)", "", ""),
+        ("eps: f32", "", "M111", "the field `eps`"),
+        ("eps: f32", "fields['epps'] = Numbers(1.0, F32)", "M111", "Did you mean `epps`?"),
+        ("", "fields['extra'] = Numbers(1.0, F32)", "M111", "no field `extra`"),
+        ("eps: f32", "fields['eps'] = Numbers(1.0, F64)", "M111", "f64"),
+        ("", "del dims['d']", "M111", "the dimensions `d`"),
+        ("", "del dims['h'], dims['vocab']", "M111", "the dimensions `h`, `vocab`"),
+        ("", "facts.tensors['nothing']", "M110", "toy.py:9 failed: KeyError"),
+        ("", "return None", "M110", "not a Binding"),
+        ("", "1 +", "M110", "SyntaxError"),
+    ],
+)
+def test_a_family_of_a_user(field: str, line: str, code: str, words: str, tmp_path: Path) -> None:
+    """A family from a user's folder works, or the error says which of its two files is wrong where."""
+    (tmp_path / "toy.btn").write_text(TOY.format(field=field))
+    (tmp_path / "toy.py").write_text(BINDING.format(line=line))
+    row = g.Row(b"token_embd.weight", (32, 50), 0, data=bytes(32 * 50 * 4))
+    keys = (g.string("general.architecture", "toy"), g.number("toy.embedding_length", g.U32, 32))
+    path = tiny_models.save(tmp_path, g.build(g.File(keys, (row,)))[0])
+    with open_gguf(path) as checkpoint:
+        if not code:
+            assert bind_checkpoint(checkpoint, Library.standard(tmp_path)).family.name == "toy"
+            return
+        with pytest.raises(BitternError) as caught:
+            bind_checkpoint(checkpoint, Library.standard(tmp_path))
+    assert caught.value.code == code
+    assert words in str(caught.value) and "toy" in str(caught.value)
+
+
+def test_a_program_without_its_functions(tmp_path: Path) -> None:
+    (tmp_path / "toy.btn").write_text("fn forward() -> f32 {\n  1.0\n}\n")
+    (tmp_path / "toy.py").write_text(BINDING.format(line=""))
+    row = g.Row(b"token_embd.weight", (32, 50), 0, data=bytes(32 * 50 * 4))
+    keys = (g.string("general.architecture", "toy"), g.number("toy.embedding_length", g.U32, 32))
+    path = tiny_models.save(tmp_path, g.build(g.File(keys, (row,)))[0])
+    with open_gguf(path) as checkpoint, pytest.raises(BitternError, match="M111.*`forward`"):
+        bind_checkpoint(checkpoint, Library.standard(tmp_path))
+
+
+def test_heads_that_do_not_fit_an_int8_cache(tmp_path: Path) -> None:
+    path = tiny_models.save(tmp_path, tiny_models.llama(shape=tiny_models.Shape(h=16)))
+    with open_gguf(path) as checkpoint:
+        assert bind_checkpoint(checkpoint, LIBRARY, "f16").cache_blocks == 0
+        with pytest.raises(BitternError, match=r"M112.*16 values.*--cache f16"):
+            bind_checkpoint(checkpoint, LIBRARY, "int8")
+
+
+@pytest.mark.parametrize("layers", [7, 62])
+def test_gemma_scales_its_queries(layers: int) -> None:
+    """The 27B model has 62 layers; its queries are scaled by width over heads, all others by the width of a head."""
+    from bittern.models.family import Facts, Numbers, family
+
+    facts = {"block_count": layers, "embedding_length": 5376, "feed_forward_length": 21504}
+    facts |= {"attention.head_count": 32, "attention.head_count_kv": 16, "attention.key_length": 128}
+    facts |= {"attention.sliding_window": 1024}
+    metadata: dict[str, object] = {f"gemma3.{key}": value for key, value in facts.items()}
+    metadata["gemma3.attention.layer_norm_rms_epsilon"] = 1e-6
+    binding = family("gemma3").bind(Facts(metadata, "gemma3", {"token_embd.weight": (64, 5376)}))
+    scale = binding.fields["facts.scale"]
+    assert isinstance(scale, Numbers) and scale.value == 1 / np.sqrt(168 if layers == 62 else 128)
+
+
+def test_rotary_scaling(tmp_path: Path) -> None:
+    def stretch(**keys: object) -> object:
+        from bittern.models.family import Facts
+        from bittern.models.llama import stretch
+
+        facts = Facts({f"llama.rope.{key}": value for key, value in keys.items()}, "llama", {})
+        return stretch(facts)
+
+    assert stretch() == 1.0
+    assert stretch(**{"scaling.type": "linear", "scaling.factor": 8.0}) == 8.0
+    assert stretch(**{"scaling.type": "linear", "scale_linear": 2.0}) == 2.0
+    for keys in ({"scaling.factor": 2.0}, {"scaling.type": "yarn"}, {"scaling.type": "linear", "scaling.factor": -1.0}):
+        with pytest.raises(BitternError, match="M103"):
+            stretch(**keys)
+
+
+def test_the_factors_of_llama_3(tmp_path: Path) -> None:
+    with open_gguf(tiny_models.save(tmp_path, tiny_models.llama(rope_factors=True))) as checkpoint:
+        with_factors = bind_checkpoint(checkpoint, LIBRARY)
+    with open_gguf(tiny_models.save(tmp_path, tiny_models.llama())) as checkpoint:
+        assert bind_checkpoint(checkpoint, LIBRARY).forward.id != with_factors.forward.id

@@ -335,3 +335,21 @@ def test_format_tensors_are_bytes() -> None:
     w = np.arange(72, dtype=np.uint8).reshape(2, 2, 18)
     same(check(f, w, np.uint32(1)), w[1])
     assert zeros(f, 0, []).shape == (2, 2, 18)
+
+
+def test_sizes_that_an_op_refuses() -> None:
+    """A slice whose symbolic bounds pass the end of its array is refused when the sizes are known, not clamped."""
+    from bittern.base.errors import BitternError
+    from bittern.graph.node import Function, Parameter, node, param
+    from bittern.types.dims import symbol
+    from bittern.types.elements import F32
+    from bittern.types.values import tensor
+
+    given = tensor(F32, symbol(0))
+    attributes = {"axis": 0, "low": symbol(0) * 0, "high": symbol(1), "stride": 1}
+    cut = node("slice", [param(0, given)], attributes, tensor(F32, symbol(1)))
+    function = Function(2, (Parameter(given),), cut)
+    assert evaluate(function, [np.arange(4, dtype=np.float32)], (4, 3)).tolist() == [0, 1, 2]
+    with pytest.raises(BitternError) as caught:
+        evaluate(function, [np.arange(4, dtype=np.float32)], (4, 5))
+    assert caught.value.code == "R132" and "0..5" in caught.value.what

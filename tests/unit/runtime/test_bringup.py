@@ -72,7 +72,7 @@ def test_report(family: str, tmp_path: Path) -> None:
 @pytest.mark.req("L01", "L02")
 def test_files(tmp_path: Path) -> None:
     path = tiny_models.save(tmp_path, tiny_models.llama())
-    report = bring_up(path, tokens=[1], count=2, chips=["reference"], out=tmp_path / "out")
+    report = bring_up(path, tokens=[1, 2], count=2, chips=["reference"], out=tmp_path / "out")
     folder = tmp_path / "out" / "tiny"
     assert sorted(p.name for p in folder.iterdir()) == ["llama.btn", "llama.keg", "report.json"]
     assert "fn forward" in (folder / "llama.btn").read_text()
@@ -80,7 +80,7 @@ def test_files(tmp_path: Path) -> None:
     assert {cut["name"] for cut in report.cuts} == {"decode_step", "prefill_chunk", "head"}
     assert len({cut["id"] for cut in report.cuts}) == 3
     before = {p.name: p.read_bytes() for p in folder.iterdir()}
-    bring_up(path, tokens=[1], count=2, chips=["reference"], out=tmp_path / "out")
+    bring_up(path, tokens=[1, 2], count=2, chips=["reference"], out=tmp_path / "out")
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
 
 

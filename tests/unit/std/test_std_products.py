@@ -152,7 +152,29 @@ FAULTS = [
     ("q8_0", "products/rows.btn", "sum_in_order(exact * (a_scale * b_scale))", "sum(exact * (a_scale * b_scale))"),
     ("q4_1", "products/rows.btn", "exact * (w.scale * x.d) + w.low * x.ds", "exact * w.scale * x.d + w.low * x.ds"),
     ("q8_0", "quantise.btn", "127.0 / a)", "128.0 / a)"),
+    ("q2_k", "quantise.btn", "reshape(q, [2, 16])] for q, d", "reshape(reverse(q), [2, 16])] for q, d"),
+    ("q2_k", "products/rows.btn", "w.low * sums_of_16(x)", "w.low * reshape([[s, s] for s in x.ds], [n / 16])"),
+    ("q3_k", "products/q3_k.btn", "(high >> j & 1) << 2", "(high >> 7 - j & 1) << 2"),
+    ("q1_0", "products/q1_0.btn", "i8(b1(unpack[bit](block[2..18], 128)))", "-i8(b1(unpack[bit](block[2..18], 128)))"),
+    ("q2_0", "products/q2_0.btn", "unpack[u2](block[2..18], 64)) - 1", "unpack[u2](block[2..18], 64)) - 2"),
+    ("tq1_0", "products/tq1_0.btn", "bytes[48..52])[0..4]", "bytes[48..52])[1..5]"),
+    ("tq2_0", "products/tq2_0.btn", "fill(half(block[64..66]), [8])", "fill(half(block[62..64]), [8])"),
+    ("mxfp4", "products/mxfp4.btn", "0, -1, -2, -3, -4, -6, -8, -12]", "0, -1, -2, -3, -4, -6, -8, -13]"),
+    ("nvfp4", "products/nvfp4.btn", "exponent + 119", "exponent + 120"),
+    ("iq4_nl", "products/iq4_nl.btn", "-10, 1, 13", "-10, 0, 13"),
+    ("iq4_xs", "products/iq4_xs.btn", "<< 4) - 32", "<< 4) - 31"),
+    ("iq2_xxs", "products/grids.btn", "w >> 7 * i & 127", "w >> 7 * (3 - i) & 127"),
+    ("iq2_xs", "products/grids.btn", "sign | popcount(sign) << 7", "sign | popcount(sign) << 6"),
+    ("iq2_s", "products/grids.btn", "(0.5 + f32(scale)) * 0.25", "(0.5 + f32(scale)) * 0.125"),
+    ("iq3_xxs", "products/iq3_xxs.btn", "(0.5 + f32(top_halves(word))) * 0.5", "(1.0 + f32(top_halves(word))) * 0.5"),
+    ("iq3_s", "products/iq3_s.btn", "unpack[bit](high, 64)) << 8", "reverse(unpack[bit](high, 64))) << 8"),
+    ("iq1_s", "products/iq1_s.btn", "select(bit == 1, -1, 1)", "select(bit == 1, 1, -1)"),
+    ("iq1_m", "products/iq1_m.btn", "word[1] >> 12 << 4", "word[3] >> 12 << 4"),
 ]
+
+
+def test_every_format_has_a_planted_fault() -> None:
+    assert {row[0] for row in FAULTS} >= set(FORMATS) - {"q4_0", "q5_0", "q5_1"}  # whose rows share their lines
 
 
 @pytest.mark.parametrize(("name", "file", "old", "new"), FAULTS)

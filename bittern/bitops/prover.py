@@ -1,0 +1,185 @@
+"""Prove that a polynomial over sizes and loop rounds is at least 0.
+
+The theory is that of linear bounds, atom by atom: the innermost atom of a polynomial (a round of the innermost loop, a
+quotient of sizes, a bounded unknown) is replaced by a bound of it, the lower one where its coefficient is not negative,
+the upper one where it is not positive, until no coefficient of what remains is negative; sizes are at least 0. Bounds
+are rational: `number / over`. A proof that is not found is no proof; nothing is ever assumed of a polynomial.
+
+Machine integers wrap; a place is computed from sums, differences and products, which commute with wrapping, so a place
+that is mathematically inside its buffer is inside it on a machine too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bittern.types.dims import ZERO, Atom, Dim, Ratio, apply_facts, dim, symbol
+
+_DEPTH = 24  # substitutions in one proof
+_WORK = 4000  # polynomials looked at for one question
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The rational number / over; over is positive."""
+
+    number: Dim
+    over: int = 1
+
+
+@dataclass(slots=True)
+class Prover:
+    """What is known of symbols. divides: facts `top % bottom == 0`. known: polynomials that are at least 0.
+
+    Symbols from `sizes` on are unknowns made by `fresh`, each with bounds over those made before it.
+    """
+
+    sizes: int
+    divides: tuple[tuple[Dim, Dim], ...] = ()
+    known: list[Dim] = field(default_factory=list)
+    lows: dict[int, tuple[Bound, ...]] = field(default_factory=dict)
+    highs: dict[int, tuple[Bound, ...]] = field(default_factory=dict)
+    _next: int = -1
+    _work: int = 0
+
+    def fresh(self, lows: Sequence[Bound] = (), highs: Sequence[Bound] = ()) -> Dim:
+        """Make an unknown between bounds, both included."""
+        position = max(self._next, self.sizes)
+        self._next = position + 1
+        self.lows[position] = tuple(Bound(self.simple(b.number), b.over) for b in lows)
+        self.highs[position] = tuple(Bound(self.simple(b.number), b.over) for b in highs)
+        return symbol(position)
+
+    def simple(self, value: Dim) -> Dim:
+        """Return the polynomial rewritten with the divisibility facts."""
+        return apply_facts(value, self.divides)
+
+    def proves(self, value: "Dim | int") -> bool:
+        """Whether the polynomial is proven to be at least 0."""
+        self._work = 0
+        return self._proves(self.simple(dim(value)), 0)
+
+    def within(self, value: Dim, low: "Dim | int", high: "Dim | int") -> bool:
+        """Whether low <= value <= high is proven."""
+        return self.proves(value - low) and self.proves(dim(high) - value)
+
+    def range_of(self, value: Dim) -> "tuple[int | None, int | None]":
+        """Return constants between which the polynomial is proven to lie, None where none of the usual ones is."""
+        value = self.simple(value)
+        if value.constant is not None:
+            return value.constant, value.constant
+        lows = [c for c in (0, *_constants(self.lows, value)) if self.proves(value - c)]
+        highs = [c for c in _USUAL + _constants(self.highs, value) if self.proves(dim(c) - value)]
+        return max(lows, default=None), min(highs, default=None)
+
+    def _proves(self, value: Dim, depth: int) -> bool:
+        self._work += 1
+        if _no_negative(value) and all(self._natural(a, depth) for m, _ in value.terms for a in m):
+            return True
+        if depth > _DEPTH or self._work > _WORK:
+            return False
+        atom = _innermost(value)
+        if atom is None:
+            return False
+        factor, rest = _split(value, atom)
+        if factor is None:
+            return False
+        if self._by_bounds(atom, factor, rest, depth):
+            return True
+        return any(_no_negative(value - k) and self._proves(value - k, depth + 1) for k in self.known)
+
+    def _by_bounds(self, atom: Atom, factor: Dim, rest: Dim, depth: int) -> bool:
+        constant = factor.constant
+        rises = constant > 0 if constant is not None else self._proves(factor, depth + 1)
+        falls = constant < 0 if constant is not None else not rises and self._proves(-factor, depth + 1)
+        if not rises and not falls:
+            return False
+        bounds = self._lower(atom, depth) if rises else self._upper(atom, depth)
+        for bound in bounds:
+            if self._proves(self.simple(factor * bound.number + rest * bound.over), depth + 1):
+                return True
+        return False
+
+    def _natural(self, atom: Atom, depth: int) -> bool:
+        """Whether an atom is at least 0."""
+        if isinstance(atom, Ratio):
+            return atom.kind == "%" or self._proves(atom.top, depth + 1)
+        if atom < self.sizes:
+            return True
+        return any(self._proves(b.number, depth + 1) for b in self.lows[atom])
+
+    def _lower(self, atom: Atom, depth: int) -> list[Bound]:
+        if isinstance(atom, Ratio):
+            found = [Bound(ZERO)] if self._natural(atom, depth) else []
+            over = atom.bottom.constant
+            if atom.kind == "/" and over is not None:
+                found.append(Bound(atom.top - over + 1, over))
+        else:
+            found = [Bound(ZERO)] if atom < self.sizes else list(self.lows[atom])
+        return self._from_known(atom, 1) + found
+
+    def _upper(self, atom: Atom, depth: int) -> list[Bound]:
+        if isinstance(atom, Ratio):
+            over, found = atom.bottom.constant, []
+            if atom.kind == "/" and over is not None:
+                found = [Bound(atom.top, over)]
+            if atom.kind == "%":
+                found = [Bound(atom.bottom - 1)]
+                if self._proves(atom.top, depth + 1):
+                    found.append(Bound(atom.top))
+        else:
+            found = [] if atom < self.sizes else list(self.highs[atom])
+        return found + self._from_known(atom, -1)
+
+    def _from_known(self, atom: Atom, sign: int) -> list[Bound]:
+        """Return the bounds of an atom that known polynomials give: factor * atom + rest >= 0."""
+        found = []
+        for polynomial in self.known:
+            factor, rest = _split(self.simple(polynomial), atom)
+            constant = factor.constant if factor is not None else None
+            if constant and constant * sign > 0:
+                found.append(Bound(-rest * sign, abs(constant)))
+        return found
+
+
+_USUAL = (0, 1, 3, 7, 15, 31, 63, 127, 255, 4095, 32767, 65535, 2**31 - 1, 2**32 - 1, 2**63 - 1)
+
+
+def _constants(bounds: "dict[int, tuple[Bound, ...]]", value: Dim) -> tuple[int, ...]:
+    """Return the constant bounds of the unknowns of a polynomial."""
+    found = []
+    for position in value.symbols():
+        found += [b.number.constant for b in bounds.get(position, ()) if b.over == 1 and b.number.constant is not None]
+    return tuple(found)
+
+
+def _no_negative(value: Dim) -> bool:
+    return all(factor >= 0 for _, factor in value.terms)
+
+
+def _newest(atom: Atom) -> tuple[int, int]:
+    """Return a key by which what depends on an atom comes after it."""
+    if isinstance(atom, Ratio):
+        return max(atom.top.symbols() | atom.bottom.symbols(), default=-1), 1
+    return atom, 0
+
+
+def _innermost(value: Dim) -> "Atom | None":
+    atoms = {atom for monomial, _ in value.terms for atom in monomial}
+    return max(atoms, key=_newest, default=None)
+
+
+def _split(value: Dim, atom: Atom) -> "tuple[Dim | None, Dim]":
+    """Return factor and rest with value = factor * atom + rest, neither with the atom; None if it is not so."""
+    factor, rest = ZERO, ZERO
+    for monomial, number in value.terms:
+        if atom not in monomial:
+            rest = rest + Dim(((monomial, number),))
+            continue
+        left = list(monomial)
+        left.remove(atom)
+        if atom in left:
+            return None, rest
+        factor = factor + Dim(((tuple(left), number),))
+    if factor == ZERO:
+        return None, rest
+    return factor, rest
