@@ -13,9 +13,11 @@ from pathlib import Path
 
 from bittern.cli import COMMANDS
 from bittern.cli.explain import AREAS, codes
+from bittern.models.tested import GROUPS, TESTED, marks
 from bittern.ops.table import ops
 
 ROOT = Path(__file__).resolve().parent.parent
+_BEGIN, _END = "<!-- families: written by `make docs` -->", "<!-- families: end -->"
 _NOTE = "<!-- Written by scripts/docs.py (`make docs`) from the tables in the code: edit those. -->\n"
 
 
@@ -71,10 +73,23 @@ def commands() -> str:
     return "\n".join(lines) + "\n"
 
 
+def readme() -> str:
+    """Return the README with the table of families between its marks."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    head, begin, rest = text.partition(_BEGIN)
+    _, end, tail = rest.partition(_END)
+    assert begin and end, "the README lost the marks of its table of families"
+    rows = [f"| family | {' | '.join(GROUPS)} |", f"|---|{'---|' * len(GROUPS)}"]
+    rows += [f"| {name} | {' | '.join(marks(name))} |" for name in TESTED]
+    legend = "; ".join(f"*{group}*: {' '.join(members)}" for group, members in GROUPS.items() if group != "folder")
+    return "\n".join([f"{head}{begin}\n", *rows, f"\n*folder*: a Hugging Face folder; {legend}.\n", f"{end}{tail}"])
+
+
 def pages() -> dict[Path, str]:
     """Return every generated page with its text."""
     docs = ROOT / "docs"
-    return {docs / "errors.md": errors(), docs / "ops.md": operations(), docs / "commands.md": commands()}
+    lists = {docs / "errors.md": errors(), docs / "ops.md": operations(), docs / "commands.md": commands()}
+    return lists | {ROOT / "README.md": readme()}
 
 
 def _cell(text: str) -> str:

@@ -189,6 +189,22 @@ BROKEN: dict[str, Broken] = {
     "table cut": Broken(
         "F113", ("offset of tensor `w`",), "room", _ONE, lambda d: d[: d.index(b"w") + 1 + 4 + 16 + 4 + 3]
     ),
+    # what other programs write under the same names
+    "quantization 1": Broken(
+        "F141",
+        ("general.quantization_version", "`1`", "`w`", "q8_0"),
+        "quantization",
+        replace(_ONE, keys=(number("general.quantization_version", U32, 1),)),
+    ),
+    "quantization text": Broken(
+        "F141", ("`2`",), "quantization", replace(_ONE, keys=(string("general.quantization_version", "2"),))
+    ),
+    "Q2_0 with 128 values": Broken(
+        "F140", ("`w`", "`x`"), "overlap", _rows(Row(b"w", (128, 64), 42, data=bytes(34 * 64)), Row(b"x", (400,)))
+    ),
+    "Q2_0 with 128 values, last": Broken(
+        "F139", ("`w`",), "place", _rows(Row(b"w", (128, 64), 42, data=bytes(34 * 64)))
+    ),
     "same place": Broken("F140", ("`a`", "`b`"), "overlap", _rows(Row(b"a", (8,)), Row(b"b", (8,), offset=0))),
     "inside": Broken("F140", ("`a`", "`b`"), "overlap", _rows(Row(b"a", (16,)), Row(b"b", (8,), offset=32))),
     "inside, other order": Broken(

@@ -49,16 +49,18 @@ def _div(site: Site, x: Array, y: Array) -> Array:
 
 def _quotient(x: Array, y: Array) -> Array:
     if x.dtype.kind == "u":
-        return np.where(y == 0, y, x // np.where(y == 0, y.dtype.type(1), y))
+        return np.asarray(np.where(y == 0, y, x // np.where(y == 0, y.dtype.type(1), y)))
     plain = np.where((y == 0) | (y == -1), y.dtype.type(1), y)
     floor = x // plain
     towards_zero = floor + ((floor * plain != x) & ((x < 0) != (plain < 0))).astype(x.dtype)
-    return np.where(y == 0, y, np.where(y == -1, -x, towards_zero))
+    result: Array = np.where(y == 0, y, np.where(y == -1, -x, towards_zero))
+    return result
 
 
 @kind("rem", "x - (x / y) * y; sign of x, x % 0 = x", same(2, is_integer))
 def _rem(_: Site, x: Array, y: Array) -> Array:
-    return x - _quotient(x, y) * y
+    rest: Array = x - _quotient(x, y) * y
+    return rest
 
 
 @kind("abs", "magnitude; abs(MIN) = MIN, floats lose their sign bit", same(1, is_signed_number))

@@ -262,7 +262,7 @@ class Branch:
     @contextmanager
     def _side(self) -> Iterator[None]:
         self._builder.enter([])
-        self._given = ()
+        self.give()
         yield
         self._blocks.append(self._builder.leave([h.value for h in self._given]))
         if len(self._blocks) == 2:

@@ -94,10 +94,7 @@ class Prover:
         if not rises and not falls:
             return False
         bounds = self._lower(atom, depth) if rises else self._upper(atom, depth)
-        for bound in bounds:
-            if self._proves(self.simple(factor * bound.number + rest * bound.over), depth + 1):
-                return True
-        return False
+        return any(self._proves(self.simple(factor * b.number + rest * b.over), depth + 1) for b in bounds)
 
     def _natural(self, atom: Atom, depth: int) -> bool:
         """Whether an atom is at least 0."""

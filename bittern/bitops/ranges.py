@@ -2,8 +2,9 @@
 
 The polynomial of a vector stands for any one of its lanes; lane-wise kinds keep the lane. A kind that has no polynomial
 (a load, a minimum, a mask of bits) gives an unknown with the bounds that its row of `_RULES` states. Fixed-width
-arithmetic has the polynomial of its operands only where the result is proven to be in the range of its element;
-`index` is taken to be wide enough for the places of a buffer (see `prover`).
+arithmetic has the polynomial of its operands only where the result is proven to be in the range of its element.
+`index` holds every product of sizes that occurs in a kernel, since those are places in memory; where a number from
+elsewhere (a loaded word, an unbounded parameter) could make it wrap, the result is an unknown without bounds.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,8 +13,10 @@ from typing import TypeAlias
 from bittern.bitops.kernel import Kernel, Step, Value
 from bittern.bitops.lanes import Lanes, array_of_bits
 from bittern.bitops.prover import Bound, Prover
-from bittern.types.dims import ZERO, Dim, dim
+from bittern.types.dims import ZERO, Atom, Dim, Monomial, Ratio, dim
 
+_SIZE = 2**31  # stands for any size: products of sizes are places in memory
+_WRAPS = 2**62
 _Rule: TypeAlias = "Callable[[Ranges, Step, list[Dim]], Dim | None]"
 
 
@@ -24,6 +27,7 @@ class Ranges:
         self.prover = Prover(len(kernel.symbols), kernel.divides, list(kernel.at_least))
         self._steps: dict[Value, Step] = {}
         self._found: dict[Value, Dim] = {}
+        self._by_lane: set[int] = set()  # unknowns that differ from lane to lane
         for parameter in kernel.parameters:
             if parameter.value.type.is_integer:
                 self._found[parameter.value] = self._bounded(
@@ -49,9 +53,9 @@ class Ranges:
         """Return what is known, to be restored where a condition ends."""
         return dict(self._found), len(self.prover.known)
 
-    def restore(self, saved: "tuple[dict[Value, Dim], int]") -> None:
-        """Forget what was found out since `save`."""
-        self._found = saved[0]
+    def restore(self, saved: "tuple[dict[Value, Dim], int]", outside: set[Value]) -> None:
+        """Forget what was found out since `save`: conditions, and all that they may have shown of values outside."""
+        self._found = {v: d for v, d in self._found.items() if v not in outside} | saved[0]
         del self.prover.known[saved[1] :]
 
     def of(self, value: Value) -> Dim:
@@ -67,16 +71,51 @@ class Ranges:
         if step is None or rule is None:
             return self._bounded(value.type)
         integers = all(v.type.is_integer or v.type.is_mask for v in step.operands)
-        operands = [self.of(v) for v in step.operands if v.type.is_integer] if integers else []
-        found = rule(self, step, operands) if integers else None
-        if found is None:
+        if not integers:
             return self._bounded(value.type)
-        return found if self._fits(found, value.type) else self._bounded(value.type)
+        operands = [self.of(v) for v in step.operands if v.type.is_integer]
+        before = len(self.prover.lows)
+        found = rule(self, step, operands)
+        if found is None or not self._fits(found, value.type):
+            found = self._bounded(value.type)
+        if value.type.count > 1:
+            first = self.prover.sizes + before
+            self._by_lane.update(range(first, self.prover.sizes + len(self.prover.lows)))
+        return found
 
     def _fits(self, found: Dim, type_: Lanes) -> bool:
         if type_.element.name == "index":
-            return True
+            return all(self._places(monomial, factor) for monomial, factor in found.terms)
         return self.prover.within(found, type_.element.low, type_.element.high)
+
+    def _places(self, monomial: Monomial, factor: int) -> bool:
+        """Whether a term cannot wrap an index: it is a product of sizes, or small."""
+        most = [self._most(atom) for atom in monomial]
+        if all(m == _SIZE for m in most):
+            return True
+        product = abs(factor)
+        for each in most:
+            product *= each
+        return product < _WRAPS
+
+    def _most(self, atom: Atom) -> int:
+        """Return a bound of an atom's magnitude; _SIZE for what sizes bound."""
+        if isinstance(atom, Ratio):
+            terms = [self._most(a) for monomial, _ in atom.top.terms for a in monomial]
+            return max(terms, default=_SIZE)
+        if atom < self.prover.sizes:
+            return _SIZE
+        found = []
+        for bounds in (self.prover.lows[atom], self.prover.highs[atom]):
+            each = [self._reach(bound.number) for bound in bounds]
+            found.append(min(each, default=_WRAPS))
+        return max(found)
+
+    def _reach(self, bound: Dim) -> int:
+        if bound.constant is not None:
+            return max(abs(bound.constant), 1)
+        most = [self._most(atom) for monomial, _ in bound.terms for atom in monomial]
+        return _SIZE if max(most) <= _SIZE else _WRAPS
 
     def _bounded(self, type_: Lanes, lows: Sequence[Dim] = (), highs: Sequence[Dim] = ()) -> Dim:
         """Make an unknown of an integer type, which bounds it too."""
@@ -90,6 +129,22 @@ class Ranges:
         below = [low for low in (ZERO, *choices) if all(proves(c - low) for c in choices)]
         above = [high for high in (*choices, *self._tops(choices)) if all(proves(high - c) for c in choices)]
         return self._bounded(step.result.type, [*lows, *below], [*highs, *above])
+
+    def among(self, step: Step, choices: Sequence[Dim]) -> "Dim | None":
+        """Make an unknown that is some lane of one of the choices."""
+        if all(self._fixed(c) and c == choices[0] for c in choices):
+            return choices[0]
+        ranges = [self.prover.range_of(c) for c in choices]
+        lows, highs = [low for low, _ in ranges if low is not None], [high for _, high in ranges if high is not None]
+        below = [dim(min(lows))] if len(lows) == len(ranges) else []
+        above = [dim(max(highs))] if len(highs) == len(ranges) else []
+        tops = [top for top in (*choices, *self._tops(choices)) if self._fixed(top)]
+        above += [top for top in tops if all(self.prover.proves(top - c) for c in choices)]
+        return self._bounded(step.result.type, below, above)
+
+    def _fixed(self, value: Dim) -> bool:
+        """Whether the polynomial is the same in all lanes."""
+        return not value.symbols() & self._by_lane
 
     def _tops(self, choices: Sequence[Dim]) -> list[Dim]:
         found: list[Dim] = []
@@ -146,13 +201,18 @@ def _same(_: Ranges, step: Step, x: list[Dim]) -> "Dim | None":
     return x[0] if x else None
 
 
+def _wrapped(ranges: Ranges, step: Step, x: list[Dim]) -> "Dim | None":
+    """An index may be the low bits of a larger u64."""
+    return x[0] if ranges.prover.proves(dim(2**63 - 1) - x[0]) else None
+
+
 def _truth(ranges: Ranges, step: Step, x: list[Dim]) -> "Dim | None":
     return _same(ranges, step, x) or ranges.prover.fresh([Bound(ZERO)], [Bound(dim(1))])
 
 
 def _moved(ranges: Ranges, step: Step, x: list[Dim]) -> "Dim | None":
-    """Lanes change places: one of them all, no longer the same one."""
-    return ranges.between(step, x) if any(each.constant is None for each in x) else ranges.between(step, x)
+    """Lanes change places: any lane of the operands, no longer the same one."""
+    return ranges.among(step, x)
 
 
 def _clamped(ranges: Ranges, step: Step, x: list[Dim]) -> "Dim | None":
@@ -187,7 +247,7 @@ _RULES: dict[str, _Rule] = {
     "shr": _shr,
     "and": _both_bits,
     "convert": _truth,
-    "wrap": _same,
+    "wrap": _wrapped,
     "sat": _clamped,
     "broadcast": _same,
     "lane": _moved,

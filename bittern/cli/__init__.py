@@ -14,8 +14,10 @@ UNKNOWN_COMMAND = code("U110", "there is no such command")
 
 COMMANDS: dict[str, str] = {
     "bringup": "Turn a checkpoint into its graph and run it on every chip asked for.",
+    "catalogue": "List the functions of the library and where they are tested.",
     "check": "Check programs: every error at once, with its place.",
     "explain": "Say what an error code means.",
+    "families": "List the model families and what each was run from.",
     "generate": "Continue a prompt and stream the text.",
     "models": "List the models that can be pulled or are in the store.",
     "pull": "Fetch a model into the store and print its path.",

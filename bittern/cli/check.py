@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from bittern.cli.frame import print_json
+from bittern.base.errors import BitternError
+from bittern.cli.frame import BAD_ARGUMENTS, print_json
 
 
 def command(
@@ -17,6 +18,8 @@ def command(
     from bittern.lang import render
     from bittern.lang.check import check_paths
 
+    if "" in paths:
+        raise BitternError(BAD_ARGUMENTS, "A PATH is empty.", "Name a file or folder.")
     found = check_paths(paths)
     if as_json:
         print_json({"errors": [render.as_json(diagnostic) for diagnostic in found]})

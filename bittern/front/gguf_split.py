@@ -30,8 +30,15 @@ _ALL = "Put all parts of the model into one folder, under the names that they ca
 
 
 def is_split(checkpoint: Checkpoint) -> bool:
-    """Whether an opened file is a part of several. Errors: F142 if its keys are impossible."""
-    return _COUNT in checkpoint.metadata and _whole(checkpoint, _COUNT, 1, PART_LIMIT) > 1
+    """Whether an opened file is a part of several, by its keys; its name must not say otherwise. Errors: F142, F143."""
+    named = _NAME.fullmatch(checkpoint.file.path.name)
+    is_part = named is not None and int(named[3]) > 1
+    if not is_part and not any(key in checkpoint.metadata for key in (_NUMBER, _COUNT, _TENSORS)):
+        return False
+    count = _whole(checkpoint, _COUNT, 1, PART_LIMIT)
+    if is_part or count > 1:
+        _check_name(checkpoint, _number(checkpoint), count)
+    return count > 1
 
 
 def part_path(path: Path, number: int) -> Path:
@@ -102,7 +109,6 @@ def _check_name(part: Checkpoint, number: int, count: int) -> None:
 def _sibling(opened: Checkpoint, place: int, open_part: Callable[[Path], Checkpoint]) -> Checkpoint:
     """Open another part and make sure that it belongs to the opened one."""
     count = _whole(opened, _COUNT, 1, PART_LIMIT)
-    _check_name(opened, _number(opened), count)
     path = part_path(opened.file.path, place)
     try:
         part = open_part(path)

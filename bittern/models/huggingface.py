@@ -165,7 +165,12 @@ def pairs(name: str, heads: int) -> Recipe:
     def make(x: Array) -> Array:
         return x.reshape(heads, 2, x.shape[0] // heads // 2, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
 
-    return Recipe((name,), "rows of each head reordered: rotary pairs become neighbours", make)
+    def shape(found: Shape) -> Shape:
+        if found[0] % (2 * heads):
+            raise ValueError(f"{found[0]} rows are not {heads} heads of rotary pairs")
+        return found
+
+    return Recipe((name,), "rows of each head reordered: rotary pairs become neighbours", make, shape)
 
 
 def numbers(values: list[float], step: str) -> Recipe:

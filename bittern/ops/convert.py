@@ -160,8 +160,9 @@ def _unpacking(types: tuple[Type, ...], attributes: Attributes) -> Type:
     need(Tensor(to), lambda e: not e.is_format and not e.is_float and e.bits <= 8, "an integer of at most 8 bits")
     if len(x.shape) != 1:
         raise TypeFault(RANK_UNFIT, f"{len(x.shape)} dimensions", "one", "write a map over the rows")
-    if not isinstance(count, Dim):
+    if not isinstance(count, Dim) and type(count) is not int:
         raise TypeFault(ATTRIBUTE_UNFIT, "`count` is no dimension", "a dimension")
+    count = dim(count)
     if not is_open(to):
         least = _bytes_for(count, to.bits)
         spare = (x.shape[0] - least).constant

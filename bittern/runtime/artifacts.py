@@ -26,9 +26,9 @@ NOT_WRITTEN = code("R111", "the folder for the results cannot be written")
 _KEPT_INSIDE = 4096  # bytes: constants of the checkpoint up to this size are copied into the `.keg`
 
 
-def model_folder(bound: Bound, out: Path) -> Path:
-    """Return the folder of a model under `out`: the name of its file without what folders do not take."""
-    return out / (re.sub(r"[^\w.-]+", "-", bound.checkpoint.path.stem).strip("-.") or "model")
+def model_folder(name: str, out: Path) -> Path:
+    """Return the folder of a model under `out`: its name without what folders do not take."""
+    return out / (re.sub(r"[^\w.-]+", "-", name).strip("-.") or "model")
 
 
 def file_names(bound: Bound) -> dict[str, str]:

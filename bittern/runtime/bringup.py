@@ -27,7 +27,7 @@ from bittern.graph.node import Function
 from bittern.runtime.artifacts import file_names, model_folder, staged, write_program, write_report
 from bittern.runtime.decode import CHUNK, check_room, greedy, greedy_steps, run_last, run_rows, start
 from bittern.runtime.model import bound_model, decoded, need_tokenizer, open_checkpoint, tokenizer_of
-from bittern.runtime.origin import source_of, warnings_of
+from bittern.runtime.origin import name_of, source_of, warnings_of
 from bittern.runtime.report import ChipReport, Forced, Mismatch, Report
 from bittern.runtime.sample import MOST_TOKENS, check_range
 from bittern.runtime.store import Store
@@ -119,7 +119,7 @@ def bring_up(
         job = _Job(bound, tokenizer, prompt, ids, count, positions, source, warnings, seconds, progress)
         if out is None:
             return _brought_up(job, chosen, {})
-        target, names = model_folder(bound, out), file_names(bound)
+        target, names = model_folder(name_of(checkpoint, store), out), file_names(bound)
         with staged(target, names) as folder:
             write_program(bound, folder)
             report = _brought_up(job, chosen, {kind: str(target / name) for kind, name in names.items()})

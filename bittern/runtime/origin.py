@@ -22,6 +22,12 @@ def source_of(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
+def name_of(checkpoint: Checkpoint, store: Store | None) -> str:
+    """Return what people call the file: the name in the store, whose files are named by digest, else the file's own."""
+    stored = [] if store is None else store.models()
+    return next((entry.name for entry in stored if entry.path == checkpoint.path), checkpoint.path.stem)
+
+
 def warnings_of(checkpoint: Checkpoint, store: Store | None, positions: int) -> list[str]:
     """Return what a user should know before the model runs.
 

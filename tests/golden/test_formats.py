@@ -53,7 +53,7 @@ def weights(name: str) -> Array:
 def activations() -> Array:
     """Numbers of both signs over some powers of two."""
     word = drawn("activations", 2 * COLUMNS).view("<u2").astype(np.int64)
-    return ((word - 32768) * np.exp2(-12.0 - word % 5)).astype(np.float32)
+    return np.asarray((word - 32768) * np.exp2(-12.0 - word % 5), np.float32)
 
 
 def run(chip: str, function: str, blocks: Array, *arguments: Array, dims: tuple[int, ...], overload: str = "") -> Array:

@@ -67,11 +67,13 @@ def test_vm_leaves_the_golden_only_at_near_ties(
 
 @pytest.mark.req("L07")
 @pytest.mark.parametrize("prompt", PROMPTS)
-def test_vm_fed_the_references_tokens(prompt: str, smollm2: Path, goldens: dict[str, Any]) -> None:
-    text = goldens[SMOLLM2]["prompts"][prompt]["text"]
-    report = _vm(bring_up(smollm2, prompt=text, count=32, chips=("vm",)))
-    assert report.forced is not None and report.forced.agree >= 30, report
-    for miss in report.forced.misses:
+def test_vm_fed_the_references_tokens(prompt: str, smollm2_reports: dict[str, Report]) -> None:
+    """Of the first 32 tokens it takes 30 or more as the reference does; the others are near ties."""
+    forced = _vm(smollm2_reports[prompt]).forced
+    assert forced is not None and forced.of == 64
+    misses = [miss for miss in forced.misses if miss.at < 32]
+    assert len(misses) <= 2, misses
+    for miss in misses:
         assert miss.rank <= 2 and miss.logit_diff < 0.3, miss
 
 
@@ -81,7 +83,7 @@ def test_gemma3_reference(prompt: str, gemma3: Path, goldens: dict[str, Any]) ->
     report = bring_up(gemma3, prompt=golden["text"], count=16, chips=("vm",))
     assert report.tokens_prompt == golden["prompt_ids"]
     first = next(
-        (i for i, (a, b) in enumerate(zip(list(report.reference.tokens), golden["ids"], strict=False)) if a != b), None
+        (i for i, (a, b) in enumerate(zip(report.reference.tokens, golden["ids"], strict=False)) if a != b), None
     )
     assert first is None or golden["margin"][first] < 0.05, (first, golden["margin"][first])
     forced = _vm(report).forced

@@ -35,6 +35,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from typing import TypeAlias
 
 FAMILIES = (
     "rows_general", "rows_bits", "rows_masks", "rows_moves", "rows_integer",
@@ -49,7 +50,16 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "bit": ("bt", "bts", "btr", "btc"),
 }
 
-COSTS: Mapping[str, tuple[float, float]] = {}
+# Cost class -> (cycles from operands to result, how many begin in a cycle). Measured on Zen 5 with registers of 64
+# bytes where the class has them, chained and independent; loads and stores from the first cache. (0, 0): not counted.
+COSTS: Mapping[str, tuple[float, float]] = {
+    "none": (0, 0), "system": (0, 0), "branch": (1, 2), "fence": (74, 0.013), "wait": (94, 0.011),
+    "move": (1, 6), "alu": (1, 5), "shift": (1, 3), "bit": (1, 5), "mul": (3, 3), "divide": (10, 0.1),
+    "load": (4, 2), "store": (4, 1), "atomic": (19, 0.05), "gather": (20, 0.08),
+    "logic": (2, 4), "vadd": (2, 4), "vshift": (2, 2), "vmul": (3, 2), "dot": (4, 2), "count": (2, 2), "gf": (3, 2),
+    "shuffle": (2, 2), "across": (5, 2), "cross": (3.5, 1), "mask": (1, 2), "tomask": (4, 2),
+    "fadd": (2, 2), "fmul": (3, 2), "fmin": (2, 2), "fdiv": (10, 0.4), "convert": (3, 2),
+}  # fmt: skip
 
 _PREFIXES = {"66": 1, "f3": 2, "f2": 3}
 _MAPS = {"0f": 1, "0f38": 2, "0f3a": 3}
@@ -181,15 +191,24 @@ def immediate_form(value: int) -> str:
 def parse(text: str) -> Iterator[Form]:
     """Yield the forms of the rows in a table, in the order of its lines."""
     for line in text.strip().splitlines():
-        columns = tuple(column.strip() for column in line.split("|"))
-        assert len(columns) == 6, ("a row has six columns", line)
-        group = re.search(r"\{(\w+)\}", columns[0])
-        for number, name in enumerate(GROUPS[group[1]] if group else ("",)):
-            if name or not group:
-                yield from _forms(columns, group[0] if group else "{}", name, number, " ".join(line.split()))
+        for row in _rows(line):
+            yield from _forms(*row)
 
 
-def _forms(columns: Sequence[str], group: str, name: str, number: int, row: str) -> Iterator[Form]:
+Row: TypeAlias = tuple[tuple[str, ...], str, str, int, str]  # columns, group as written, name and number in it, line
+
+
+def _rows(line: str) -> Iterator[Row]:
+    """Yield the row that a line is, or one for each name of its group."""
+    columns = tuple(column.strip() for column in line.split("|"))
+    assert len(columns) == 6, ("a row has six columns", line)
+    group = re.search(r"\{(\w+)\}", columns[0])
+    for number, name in enumerate(GROUPS[group[1]] if group else ("",)):
+        if name or not group:
+            yield columns, group[0] if group else "{}", name, number, " ".join(line.split())
+
+
+def _forms(columns: tuple[str, ...], group: str, name: str, number: int, row: str) -> Iterator[Form]:
     mnemonic, operands, encoding, features, cost, meaning = columns
     head, *opcode = encoding.split()
     kinds, *attributes = head.split(".")
@@ -291,10 +310,26 @@ def _bytes(place: str, width: str, size: int, length: int) -> tuple[int, int]:
 
 
 @cache
-def table() -> Mapping[str, tuple[Form, ...]]:
-    """Return the forms of each mnemonic, in the order in which they are tried."""
-    found: dict[str, list[Form]] = {}
+def _index() -> Mapping[str, tuple[Row, ...]]:
+    """Return the rows that each mnemonic stands in."""
+    found: dict[str, list[Row]] = {}
     for family in FAMILIES:
-        for form in parse(import_module(f"bittern.chips.x86.{family}").ROWS):
-            found.setdefault(form.name, []).append(form)
-    return {name: tuple(forms) for name, forms in found.items()}
+        for line in import_module(f"bittern.chips.x86.{family}").ROWS.strip().splitlines():
+            for row in _rows(line):
+                (mnemonic, _, encoding, *_), group, name, *_ = row
+                kinds = encoding.split()[0].split(".")[0].split("/")
+                for shown in dict.fromkeys(mnemonic.replace(group, name)[kind == "sse" :] for kind in kinds):
+                    found.setdefault(shown, []).append(row)
+    return {name: tuple(rows) for name, rows in found.items()}
+
+
+def mnemonics() -> tuple[str, ...]:
+    """Return every mnemonic that has a row, in the order of the tables."""
+    return tuple(_index())
+
+
+@cache
+def forms(mnemonic: str) -> tuple[Form, ...]:
+    """Return the forms of a mnemonic in the order in which they are tried; none if it has no row."""
+    rows = _index().get(mnemonic, ())
+    return tuple(form for row in rows for form in _forms(*row) if form.name == mnemonic)

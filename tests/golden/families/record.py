@@ -93,6 +93,13 @@ def ternary(model: Any, folder: Path) -> None:
             parameter.data = torch.tensor(codes * scale)
 
 
+def quantised_input(module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Round what a linear layer is given to 8 bits, one scale a token."""
+    (x,) = inputs
+    scale = 127 / x.abs().amax(dim=-1, keepdim=True)
+    return ((x * scale).round().clamp(-128, 127) / scale,)
+
+
 def packed(folder: Path) -> None:
     """Write ternary weights as their files hold them: four codes to a byte, and the scale beside them."""
     from safetensors.numpy import load_file
@@ -212,6 +219,12 @@ def record(name: str, case: Case) -> None:
         found = {"hidden": answer.last_hidden_state[0], "pooled": answer.pooler_output}
     else:
         found = {"logits": answer.logits[0]}
+    if case.change is ternary:
+        hooks = [m.register_forward_pre_hook(quantised_input) for n, m in model.named_modules() if n.endswith("_proj")]
+        with InDouble(), torch.no_grad():
+            found["quantised"] = model(tokens).logits[0]
+        for hook in hooks:
+            hook.remove()
     model.config.dtype = "float32"
     model.float().save_pretrained(folder, max_shard_size=case.shard)
     (folder / "generation_config.json").unlink(missing_ok=True)

@@ -312,6 +312,7 @@ def test_check_and_explain(run: Any, tmp_path: Path) -> None:
     assert status == 1 and error["line"] == 2
     assert error["code"] in run("explain", error["code"])[1]
     assert refused(run, "check", tmp_path / "missing.btn")["code"] == "U101"
+    assert refused(run, "check", "")["code"] == "U111"
     assert refused(run, "explain", "E9")["code"] == "U113"
     assert refused(run, "pull", "smolm2")["code"] == "S110"
     assert refused(run, "pull", "gemma3-270m")["code"] == "S111"

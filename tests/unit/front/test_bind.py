@@ -98,6 +98,15 @@ def test_wrong_element(tmp_path: Path) -> None:
     assert error.code == "M108" and "f16" in error.what
 
 
+@pytest.mark.parametrize(("number", "name", "size"), [(28, "f64", 8), (24, "i8", 1), (26, "i32", 4), (27, "i64", 8)])
+def test_elements_that_are_no_weights(number: int, name: str, size: int, tmp_path: Path) -> None:
+    """A f64 weight would have to be rounded unasked, and an integer one has no scale: neither is guessed at."""
+    wrong = g.Row(b"blk.0.ffn_down.weight", (96, 64), number, data=bytes(96 * 64 * size))
+    error = _refusal(tmp_path, tiny_models.llama(rows={"blk.0.ffn_down.weight": wrong}))
+    assert error.code == "M108" and f"holds {name}" in error.what
+    assert "f32, f16, bf16 or a block format" in error.remedy
+
+
 def test_tying_is_recorded(tmp_path: Path) -> None:
     with open_gguf(tiny_models.save(tmp_path, tiny_models.llama())) as checkpoint:
         bound = bind_checkpoint(checkpoint, LIBRARY)

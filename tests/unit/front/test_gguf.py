@@ -109,6 +109,24 @@ def test_broken_files_are_refused_by_their_code(name: str, tmp_path: Path) -> No
     assert spent < 2, "bounded, whatever the lengths say; bench/check has the figure"
 
 
+def test_b1_another_block_size_under_the_same_number_is_said(tmp_path: Path) -> None:
+    """Edge case B1: programs gave number 42 to blocks of 128 values too; such a file is refused, and told why."""
+    for name in ("Q2_0 with 128 values", "Q2_0 with 128 values, last"):
+        error = refusal(written(tmp_path, BROKEN[name].data()))
+        assert error is not None and "42 is Q2_0 with blocks of 64 values" in error.remedy
+
+
+def test_b6_formats_of_another_version_are_refused(tmp_path: Path) -> None:
+    """Edge case B6: a field that says another version of the encoding is never passed over; without blocks it is."""
+    key = number("general.quantization_version", gguf_files.U32, 1)
+    coded, plain = gguf_files.Row(b"w", (64, 2), 8), gguf_files.Row(b"w", (64, 2), 0)
+    error = refusal(written(tmp_path, build(gguf_files.File((key,), (coded,)))[0]))
+    assert error is not None and error.code == "F141"
+    assert refusal(written(tmp_path, build(gguf_files.File((key,), (plain,)))[0])) is None
+    current = number("general.quantization_version", gguf_files.U32, 2)
+    assert refusal(written(tmp_path, build(gguf_files.File((current,), (coded,)))[0])) is None
+
+
 def test_every_code_of_the_reader_has_a_broken_file() -> None:
     declared = {code for code in vars(gguf).values() if isinstance(code, str) and code in CODES and code >= "F110"}
     assert declared == {row.code for row in BROKEN.values()}

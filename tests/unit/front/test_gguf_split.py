@@ -2,7 +2,10 @@
 
 import hashlib
 import os
+import random
 import shutil
+import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +25,7 @@ from bittern.front.gguf_write import Stored, stored_tensors, write_gguf, write_g
 from bittern.types.elements import ELEMENTS
 
 LONG_AGO = 1_600_000_000
+KEYS = ("split.no", "split.count", "split.tensors.count")
 LIMIT = 26_000  # bytes of a part, for three of them
 
 
@@ -97,20 +101,19 @@ def test_the_split_model_is_the_same_model(parts: list[Path]) -> None:
     assert reports[0].chips[0].logits_sha256 == reports[1].chips[0].logits_sha256
 
 
-def test_the_program_of_a_split_model_names_the_part_of_each_constant(parts: list[Path]) -> None:
-    """A `.keg` refers to the file that has the bytes, by that file's own digest; its parts give the bytes back."""
-    from bittern.graph.keg import read_keg
-    from bittern.runtime.artifacts import _blobs
-    from bittern.runtime.bringup import bring_up
+def test_a_keg_names_the_part_of_each_constant(parts: list[Path]) -> None:
+    """It refers to the file that has the bytes, by that file's own digest."""
+    from bittern.runtime.artifacts import _external_blobs
+    from bittern.runtime.model import bound_model
 
-    report = bring_up(parts[0], tokens=[1], count=1, chips=["reference"], out=parts[0].parent / "out")
-    keg = Path(report.files["keg"])
-    blobs = [blob for blob in _blobs(tuple(read_keg(keg, parts).functions.values())) if blob.size >= 4096]
-    assert len(blobs) == 4
-    assert all(hashlib.sha256(blob.read()).digest() == blob.digest for blob in blobs)
-    with pytest.raises(BitternError, match="m-0000[23]-of-00003.gguf"):
-        for blob in _blobs(tuple(read_keg(keg, parts[:1]).functions.values())):
-            blob.read()
+    with open_gguf(parts[0]) as checkpoint:
+        bound = bound_model(checkpoint, "f16")
+        found = _external_blobs(checkpoint, (bound.forward, bound.head))
+    assert len({row.file for row in found.values()}) > 1
+    for digest, row in found.items():
+        data = parts[0].with_name(row.file).read_bytes()
+        assert row.sha256 == hashlib.sha256(data).digest()
+        assert digest == hashlib.sha256(data[row.offset : row.offset + row.size]).digest()
 
 
 def test_digests_are_kept_for_each_part(parts: list[Path], tmp_path: Path) -> None:
@@ -136,11 +139,11 @@ def test_a_part_that_changes_while_it_is_open_is_refused(parts: list[Path]) -> N
 
 
 def test_one_of_one_is_a_plain_file(tmp_path: Path) -> None:
-    path = tmp_path / "any name.gguf"
-    keys: dict[str, Value] = {"split.no": 0, "split.count": 1, "split.tensors.count": 0}
-    write_gguf(path, keys, [])
-    with open_gguf(path) as checkpoint:
-        assert len(checkpoint.parts) == 1
+    keys: dict[str, Value] = dict(zip(KEYS, (0, 1, 0), strict=True))
+    for name, facts in (("any name", keys), ("m-00001-of-00001", keys), ("n-00001-of-00001", {})):
+        write_gguf(tmp_path / f"{name}.gguf", facts, [])
+        with open_gguf(tmp_path / f"{name}.gguf") as checkpoint:
+            assert len(checkpoint.parts) == 1
 
 
 def test_a_first_part_without_tensors(tmp_path: Path) -> None:
@@ -228,6 +231,9 @@ LIES: dict[str, Lie] = {
     "name of another": Lie("F143", ("m-00001-of-00003.gguf", "part 2 of 3"), _edit(0, {"split.no": 1}), "name"),
     "name of a whole": Lie("F143", ("`model.gguf`", "00001-of-00003"), _renamed),
     "count unlike name": Lie("F143", ("part 1 of 2",), _edit(0, {"split.count": 2}), "name"),
+    "count 1": Lie("F143", ("part 1 of 1",), _edit(0, {"split.count": 1}), "name"),
+    "no count": Lie("F142", ("`split.count` is missing",), _edit(0, {"split.count": None})),
+    "no keys": Lie("F142", ("`split.count` is missing",), _edit(0, dict.fromkeys(KEYS))),
     "swapped": Lie("F145", ("m-00002-of-00003.gguf", "`split.no` is `2`, theirs `1`"), _swap, "kin"),
     "no split keys": Lie("F145", ("`split.no` is missing",), _edit(1, {"split.no": None}), "kin"),
     "other count": Lie("F145", ("`split.count` is `4`",), _edit(1, {"split.count": 4}), "kin"),
@@ -305,3 +311,31 @@ def test_the_gguf_package_writes_parts_that_are_read(tmp_path: Path) -> None:
         assert {name: checkpoint.array(name).tobytes() for name in arrays} == {
             n: a.tobytes() for n, a in arrays.items()
         }
+
+
+def test_mutated_parts_end_in_a_refusal_or_a_checkpoint(parts: list[Path]) -> None:
+    """Half a second of one flipped, cut or repeated byte of one header: whatever is accepted has all tensors."""
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    with open_gguf(parts[0]) as whole:
+        names = set(whole.tensors)
+    until = time.monotonic() + 0.5
+    outcomes: Counter[str] = Counter()
+    while time.monotonic() < until:
+        path = chance.choice(parts)
+        kept = path.read_bytes()
+        place = chance.randrange(min(len(kept), 1500))
+        cut = {"flip": (bytes([kept[place] ^ 1 << chance.randrange(8)]), 1), "drop": (b"", 1), "repeat": (b"\0", 0)}
+        put, size = cut[chance.choice(list(cut))]
+        path.write_bytes(kept[:place] + put + kept[place + size :])
+        try:
+            with open_gguf(chance.choice(parts)) as checkpoint:
+                assert len(checkpoint.tensors) == len(names)
+                assert all(checkpoint.bytes_of(name).nbytes == info.size for name, info in checkpoint.tensors.items())
+                outcomes["accepted"] += 1
+        except BitternError as error:
+            outcomes[error.code] += 1
+        path.write_bytes(kept)
+    print(dict(outcomes))
+    assert len(outcomes) > 5

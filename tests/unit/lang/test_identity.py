@@ -105,7 +105,7 @@ def test_equal_nodes_are_one_node() -> None:
         ("index < 2", "index < 3"),
         ("n % 4", "n % 8"),
         ("limit 4 with", "limit 5 with"),
-        ("eps: f32) -> f32[n] where", "eps: own f32) -> f32[n] where"),
+        ("gain: f32[n]", "gain: &f32[n]"),
     ],
 )
 def test_another_meaning_is_another_function(change: tuple[str, str]) -> None:

@@ -234,8 +234,9 @@ def test_a_model_of_the_store_that_was_changed(tmp_path: Path) -> None:
     data = tiny_models.llama()
     complete = tiny_models.save(store.folder("tmp"), data)
     entry = store.adopt(complete, Entry("mine", complete, len(data), "ab" * 32, "Free"))
-    report = bring_up(entry.path, tokens=[1], count=1, chips=["reference"], store=store)
+    report = bring_up(entry.path, tokens=[1], count=1, chips=["reference"], store=store, out=tmp_path / "out")
     assert len(report.warnings) == 1 and "`mine`" in report.warnings[0]
+    assert [folder.name for folder in (tmp_path / "out").iterdir()] == ["mine"], "not the digest that names the file"
 
 
 def test_mismatch_tells_a_tie_from_a_bug() -> None:
@@ -252,18 +253,6 @@ def test_mismatch_tells_a_tie_from_a_bug() -> None:
     assert found.rank == 4 and found.logit_diff == 3.0 and found.error == 9.0
     unknown = np.array([1.0, 3.0, 2.9, np.nan], np.float32)
     assert mismatch(0, bug, unknown).rank == 4, "NaN counts as the least"
-
-
-def test_logits_that_are_not_numbers(tmp_path: Path) -> None:
-    import gguf_files as g
-    import numpy as np
-
-    gain = np.full(64, np.nan, "<f4").tobytes()
-    row = g.Row(b"output_norm.weight", (64,), 0, data=gain)
-    path = tiny_models.save(tmp_path, tiny_models.llama(rows={"output_norm.weight": row}))
-    report = bring_up(path, tokens=[1], count=2)
-    assert any("NaN" in warning for warning in report.warnings)
-    assert len({chip.logits_sha256 for chip in report.chips}) == 1, "there is one NaN"
 
 
 class Odd:
@@ -309,6 +298,22 @@ def plant(monkeypatch: pytest.MonkeyPatch, odd: Odd) -> None:
     plain = bringup.chip
     monkeypatch.setattr(bringup, "chip_names", lambda: ["reference", "vm", "odd"])
     monkeypatch.setattr(bringup, "chip", lambda name: odd if name == "odd" else plain(name))
+
+
+def test_logits_that_are_not_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chips that agree on NaN agree on nothing, so the report says so; and there is one NaN in digests."""
+    import numpy as np
+
+    from bittern.runtime import bringup
+
+    plain = bringup.chip
+    odd = {"reference": Odd(float("nan")), "vm": Odd(-float("nan"))}
+    monkeypatch.setattr(bringup, "chip", lambda name: odd.get(name) or plain(name))
+    report = bring_up(tiny_models.save(tmp_path, tiny_models.llama()), tokens=[1], count=2)
+    assert any("NaN" in warning for warning in report.warnings)
+    assert len({row.logits_sha256 for row in report.chips}) == 1
+    strange = np.array([0x7FC00001, 0xFFC00000], np.uint32).view(np.float32)
+    assert bringup._canonical(strange).tobytes() == bytes.fromhex("0000c07f" * 2)
 
 
 @pytest.mark.req("L03", "L09")

@@ -92,6 +92,7 @@ def u32(*values: int) -> Array:
     return np.array(values, np.uint32)
 
 
+@pytest.mark.covers("attention.attention")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("c", "window"), [(40, 0), (40, 7), (700, 0), (700, 600), (1100, 300)])
 def test_attention_follows_the_strict_rule(run: Any, kind: str, c: int, window: int) -> None:
@@ -107,6 +108,7 @@ def test_attention_follows_the_strict_rule(run: Any, kind: str, c: int, window: 
         same_bits(y[i], expected(case, run, 1, 1, int(pos[i]), q[i], window))
 
 
+@pytest.mark.covers("attention.store")
 @pytest.mark.parametrize("kind", KINDS)
 def test_store_rounds_and_drops_positions_outside(run: Any, kind: str) -> None:
     rng = np.random.default_rng(1)
@@ -157,6 +159,7 @@ def test_context_length_changes_no_bit(run: Any) -> None:
     same_bits(results[0], results[2])
 
 
+@pytest.mark.covers("attention.attention")
 @pytest.mark.parametrize("window", [0, 5])
 def test_ideal_attention_is_the_softmax_of_the_reals(run: Any, window: int) -> None:
     rng = np.random.default_rng(4)

@@ -15,7 +15,7 @@ def words(bits: int, seed: int = 5, count: int = 60) -> Array:
     """Edges and random words of a width."""
     rng = np.random.default_rng(seed)
     edges = [0, 1, 2, 3, 2 ** (bits - 1) - 1, 2 ** (bits - 1), 2 ** (bits - 1) + 1, 2**bits - 2, 2**bits - 1]
-    drawn = [int(v) >> int(s) for v, s in zip(rng.integers(0, 2**64, count, np.uint64), rng.integers(0, 64, count))]
+    drawn = [int(rng.integers(0, 2**64, dtype=np.uint64)) >> int(rng.integers(0, 64)) for _ in range(count)]
     return np.array(edges + [v % 2**bits for v in drawn], f"u{bits // 8}")
 
 
@@ -111,7 +111,9 @@ def test_enumerations(run: Any) -> None:
     inside = (A & B) == A
     x, mask = A[inside], B[inside]
     got = run.rows("bitwise.next_subset", "u8, u8 -> u8", x, mask)
-    expected = [next((v for v in range(a + 1, 256) if v & m == v), 0) for a, m in zip(x.tolist(), mask.tolist())]
+    expected = [
+        next((v for v in range(a + 1, 256) if v & m == v), 0) for a, m in zip(x.tolist(), mask.tolist(), strict=True)
+    ]
     assert got.tolist() == expected
 
 

@@ -165,7 +165,7 @@ def test_base16(run: Any) -> None:
 
 
 FAULTS = [
-    ("hamming_code.btn", "0x66", "0x67", test_hamming_7_4_corrects_every_single_error),
+    ("hamming_code.btn", "0x66", "0x62", test_hamming_7_4_corrects_every_single_error),
     ("hamming_code.btn", "select(place == 0, 0, 2)", "2", test_hamming_8_4_detects_every_double_error),
     ("run_length.btn", "upper_bound(ends, i)", "upper_bound(ends, i + 1)", test_run_lengths),
     ("varint.btn", "bytes[9] <= 1", "bytes[9] <= 3", test_varints),

@@ -50,6 +50,7 @@ CASES = [  # function, range, greatest error in ulp
 ]
 
 
+@pytest.mark.covers("elementary.*", "activations.silu")
 @pytest.mark.parametrize(("name", "low", "high", "bound"), CASES)
 def test_error_bound(run: Any, name: str, low: float, high: float, bound: float) -> None:
     x = points(low, high)
@@ -105,6 +106,7 @@ def test_exp_below_the_normal_range_rounds_once(run: Any) -> None:
     assert error.max() < 1.01
 
 
+@pytest.mark.covers("elementary.sin_cos")
 def test_sin_cos_is_correctly_rounded_but_for_ties(run: Any) -> None:
     rng = np.random.default_rng(3)
     multiples = np.arange(-20_000, 20_000) * (np.pi / 2)
@@ -119,6 +121,7 @@ def test_sin_cos_is_correctly_rounded_but_for_ties(run: Any) -> None:
     assert sin[0] == 0 and cos[0] == 1
 
 
+@pytest.mark.covers("elementary.power")
 def test_power_is_within_an_ulp_of_f64(run: Any) -> None:
     rng = np.random.default_rng(4)
     base = np.concatenate([10.0 ** rng.uniform(3, 7, 1500), np.exp(rng.uniform(-10, 10, 1000)), np.full(64, 1e4)])
@@ -139,6 +142,7 @@ def test_power_is_within_an_ulp_of_f64(run: Any) -> None:
 IDEAL = [("exp", np.exp), ("tanh", np.tanh), ("log", np.log)]
 
 
+@pytest.mark.covers("elementary.*")
 @pytest.mark.parametrize(("name", "exact"), IDEAL)
 def test_ideal_bodies_are_the_real_functions(run: Any, name: str, exact: Callable[[Array], Array]) -> None:
     x = np.linspace(0.1, 20.0, 100)

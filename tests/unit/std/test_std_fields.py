@@ -58,7 +58,9 @@ def test_insertion(run: Any) -> None:
     rng = np.random.default_rng(2)
     at, x, value = every(np.arange(len(FIELDS)), rng.integers(0, 256, 12), rng.integers(0, 256, 12))
     low, width = (np.array(v, np.uint32)[at] for v in zip(*FIELDS, strict=True))
-    got = run.rows("fields.insert_field", "u8, u8, u32, u32 -> u8", x.astype(np.uint8), value.astype(np.uint8), low, width)
+    got = run.rows(
+        "fields.insert_field", "u8, u8, u32, u32 -> u8", x.astype(np.uint8), value.astype(np.uint8), low, width
+    )
     expected = []
     for i, v, w in zip(at, x.tolist(), value.tolist(), strict=True):
         first, size = FIELDS[i]
@@ -69,7 +71,10 @@ def test_insertion(run: Any) -> None:
         expected.append(number(bits))
     assert got.tolist() == expected
     a, b, mask = (v.astype(np.uint8) for v in every(np.arange(0, 256, 17), np.arange(0, 256, 15), np.arange(256)))
-    expected = [number([q if m else p for p, q, m in zip(*map(digits, v))]) for v in zip(a.tolist(), b.tolist(), mask.tolist())]
+    expected = [
+        number([q if m else p for p, q, m in zip(*map(digits, v), strict=True)])
+        for v in zip(a.tolist(), b.tolist(), mask.tolist(), strict=True)
+    ]
     assert run.rows("fields.merge_bits", "u8, u8, u8 -> u8", a, b, mask).tolist() == expected
 
 
@@ -77,9 +82,10 @@ def test_insertion(run: Any) -> None:
 def test_single_bits(run: Any) -> None:
     x, i, value = every(np.arange(256, dtype=np.uint8), np.arange(9, dtype=np.uint32), np.array([False, True]))
     got = run.rows("fields.test_bit", "u8, u32 -> bit", x, i)
-    assert got.tolist() == [bool((digits(v) + [0])[p]) for v, p in zip(x, i, strict=True)]
+    assert got.tolist() == [bool([*digits(v), 0][p]) for v, p in zip(x, i, strict=True)]
     got = run.rows("fields.write_bit", "u8, u32, bit -> u8", x, i, value)
-    expected = [number([int(b) if j == p else d for j, d in enumerate(digits(v))]) for v, p, b in zip(x, i, value)]
+    cases = zip(x, i, value, strict=True)
+    expected = [number([int(b) if j == p else d for j, d in enumerate(digits(v))]) for v, p, b in cases]
     assert got.tolist() == expected
 
 

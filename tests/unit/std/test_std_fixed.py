@@ -121,9 +121,7 @@ def test_sin_cos_are_right_to_the_last_place(run: Any) -> None:
     angle = np.concatenate([rng.integers(0, 2**32, 100_000), quarters]).astype(np.uint32)
     sin, cos = run.rows("fixed.fixed_sin_cos", "u32 -> (i32, i32)", angle)
     turn = angle.astype(np.longdouble) / 2.0**32 * 2 * np.longdouble(mpmath.nstr(mpmath.mpf(mpmath.pi), 25))
-    error = max(
-        float(np.abs(sin - np.sin(turn) * 2.0**30).max()), float(np.abs(cos - np.cos(turn) * 2.0**30).max())
-    )
+    error = max(float(np.abs(sin - np.sin(turn) * 2.0**30).max()), float(np.abs(cos - np.cos(turn) * 2.0**30).max()))
     assert 0.499 < error < 0.50002, error
     exact = np.array([0, 2**30, 2**31, 3 * 2**30], np.uint32)
     sin, cos = run.rows("fixed.fixed_sin_cos", "u32 -> (i32, i32)", exact)

@@ -43,11 +43,13 @@ def test_levels_are_those_of_the_format(run: Any) -> None:
     assert list(gguf.quants.NVFP4.kvalues) == FP4_DOUBLED
 
 
+@pytest.mark.covers("products.even_signs")
 def test_signs_are_those_of_the_format(run: Any) -> None:
     found = run("products.even_signs", np.arange(128, dtype=np.uint8), dims=(128,))
     assert found.tobytes() == gguf.quants.IQ2_XXS.ksigns
 
 
+@pytest.mark.covers("products.half_power", "products.half_of_e4m3")
 def test_scales_of_one_byte_are_those_of_the_format(run: Any) -> None:
     every = np.arange(256, dtype=np.uint8)
     with np.errstate(all="ignore"):
@@ -55,6 +57,7 @@ def test_scales_of_one_byte_are_those_of_the_format(run: Any) -> None:
         assert np.array_equal(run.over("products.half_of_e4m3", every), gguf.quants.NVFP4.ue4m3_to_fp32(every))
 
 
+@pytest.mark.covers("products.ternary_digits")
 def test_every_byte_of_ternary_digits(run: Any) -> None:
     """Also bytes that no writer makes: the product wraps as bytes do."""
     every = np.arange(256, dtype=np.uint8)

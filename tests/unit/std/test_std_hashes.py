@@ -41,7 +41,9 @@ def remainder(data: bytes, polynomial: int, width: int, start: int, end: int, re
     return (mirrored(number, width) if reflected else number) ^ end
 
 
-@pytest.mark.covers("checksums.crc32", "checksums.crc32c", "checksums.crc16", "checksums.crc16_modbus", "checksums.crc8")
+@pytest.mark.covers(
+    "checksums.crc32", "checksums.crc32c", "checksums.crc16", "checksums.crc16_modbus", "checksums.crc8"
+)
 @pytest.mark.covers("checksums.crc_reflected", "checksums.crc_table")
 @pytest.mark.parametrize("n", LENGTHS)
 def test_crcs(run: Any, n: int) -> None:
@@ -59,7 +61,9 @@ def test_crcs(run: Any, n: int) -> None:
     assert int(run("checksums.crc_table", np.uint32(0xEDB88320))[1]) == zlib.crc32(b"\x01") ^ zlib.crc32(b"\0") ^ 0
 
 
-@pytest.mark.covers("checksums.crc32", "checksums.crc32c", "checksums.crc16", "checksums.crc16_modbus", "checksums.crc8")
+@pytest.mark.covers(
+    "checksums.crc32", "checksums.crc32c", "checksums.crc16", "checksums.crc16_modbus", "checksums.crc8"
+)
 def test_crc_check_values_of_the_catalogue(run: Any) -> None:
     x = as_array(b"123456789")
     assert int(run("checksums.crc32", x, dims=(9,))) == 0xCBF43926
@@ -125,8 +129,10 @@ def test_murmur_answers_of_another_library(run: Any) -> None:
 
 
 PAPER_KEY = np.frombuffer(bytes(range(16)), "<u8")
-SIP_2_4 = [0x726FDB47DD0E0E31, 0x74F839C593DC67FD, 0x0D6C8009D9A94F5A, 0x85676696D7FB7E2D, 0xCF2794E0277187B7,
-           0x18765564CD99A68D, 0xCBC9466E58FEE3CE, 0xAB0200F58B01D137, 0x93F5F5799A932462, 0x9E0082DF0BA9E4B0]  # fmt: skip
+SIP_2_4 = [
+    0x726FDB47DD0E0E31, 0x74F839C593DC67FD, 0x0D6C8009D9A94F5A, 0x85676696D7FB7E2D, 0xCF2794E0277187B7,
+    0x18765564CD99A68D, 0xCBC9466E58FEE3CE, 0xAB0200F58B01D137, 0x93F5F5799A932462, 0x9E0082DF0BA9E4B0,
+]  # fmt: skip
 
 
 @pytest.mark.covers("siphash.siphash_2_4", "siphash.siphash")
@@ -161,9 +167,8 @@ def test_chacha20_answers_of_rfc_8439(run: Any) -> None:
     nonce = np.frombuffer(bytes.fromhex("000000090000004a00000000"), "<u4")
     block = run("chacha20.chacha_block", np.frombuffer(key, "<u4"), np.uint32(1), nonce)
     assert block.tobytes()[:16].hex() == "10f1e7e4d13b5915500fdd1fa32071c4"  # 2.3.2
-    text = (
-        b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, sunscreen would be it."
-    )
+    text = b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for "
+    text += b"the future, sunscreen would be it."
     nonce = as_array(bytes.fromhex("000000000000004a00000000"))
     got = run("chacha20.chacha20", as_array(text), as_array(key), np.uint32(1), nonce, dims=(len(text),))
     assert got.tobytes().hex().startswith("6e2e359a2568f98041ba0728dd0d6981")  # 2.4.2
@@ -171,7 +176,9 @@ def test_chacha20_answers_of_rfc_8439(run: Any) -> None:
     for n in (0, 1, 64, 65, 200):
         data = as_array(message(n))
         once = run("chacha20.chacha20", data, as_array(key), np.uint32(7), nonce, dims=(n,))
-        assert once.tobytes() == bytes(a ^ b for a, b in zip(message(n), stream(key, 7, nonce.tobytes(), n), strict=True))
+        assert once.tobytes() == bytes(
+            a ^ b for a, b in zip(message(n), stream(key, 7, nonce.tobytes(), n), strict=True)
+        )
         assert np.array_equal(run("chacha20.chacha20", once, as_array(key), np.uint32(7), nonce, dims=(n,)), data)
 
 

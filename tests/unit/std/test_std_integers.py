@@ -23,12 +23,14 @@ def as_array(data: bytes) -> Any:
     return np.frombuffer(data, np.uint8)
 
 
+@pytest.mark.covers("sha256.sha256")
 @pytest.mark.parametrize("n", LENGTHS)
 def test_sha256_equals_hashlib(run: Any, n: int) -> None:
     data = message(n)
     assert run("sha256.sha256", as_array(data), dims=(n,)).tobytes() == hashlib.sha256(data).digest()
 
 
+@pytest.mark.covers("xxhash64.xxhash64")
 @pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.parametrize("seed", [0, 0x9E3779B97F4A7C15])
 def test_xxhash64_equals_the_xxhash_package(run: Any, n: int, seed: int) -> None:
@@ -49,11 +51,13 @@ PHILOX = [  # counter, key, result: known answers of the authors
 ]
 
 
+@pytest.mark.covers("random.philox")
 @pytest.mark.parametrize(("counter", "key", "result"), PHILOX)
 def test_philox_known_answers(run: Any, counter: list[int], key: list[int], result: list[int]) -> None:
     assert run("random.philox", np.array(counter, np.uint32), np.array(key, np.uint32)).tolist() == result
 
 
+@pytest.mark.covers("random.draw")
 def test_draw_is_a_function_of_seed_stream_and_counter(run: Any) -> None:
     arguments = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (2**63, 0, 0), (0, 0, 2**40)]
     seeds, streams, counters = zip(*arguments, strict=True)
@@ -62,6 +66,7 @@ def test_draw_is_a_function_of_seed_stream_and_counter(run: Any) -> None:
     assert int(x[0]) == 0xE169C58D6627E8D5
 
 
+@pytest.mark.covers("random.split_mix")
 def test_split_mix_equals_python_integers(run: Any) -> None:
     mask, state, expected = 2**64 - 1, 0x0123456789ABCDEF, []
     for _ in range(5):
@@ -74,6 +79,7 @@ def test_split_mix_equals_python_integers(run: Any) -> None:
     assert int(run("random.split_mix", np.uint64(1234567), np.uint64(0))) == 6457827717110365317  # the authors' example
 
 
+@pytest.mark.covers("mersenne_twister.mersenne_twister")
 @pytest.mark.parametrize("seed", [0, 1, 5489, 2**32 - 1])
 def test_mersenne_twister_equals_numpy(run: Any, seed: int) -> None:
     bits = np.random.MT19937()
@@ -87,6 +93,7 @@ def test_mersenne_twister_default_seed_10000th_output(run: Any) -> None:
     assert int(x[-1]) == 4123659995  # required of std::mt19937 by ISO C++, 29.6.6
 
 
+@pytest.mark.covers("morton.morton", "morton.morton_point")
 def test_morton_equals_interleaved_strings(run: Any) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 2**32, (2, 50), dtype=np.uint32)
@@ -100,6 +107,7 @@ def test_morton_equals_interleaved_strings(run: Any) -> None:
     assert np.array_equal(back[0], x) and np.array_equal(back[1], y)
 
 
+@pytest.mark.covers("morton.morton_3", "morton.morton_3_point")
 def test_morton_3_equals_interleaved_strings(run: Any) -> None:
     x, y, z = np.random.default_rng(1).integers(0, 2**21, (3, 50), dtype=np.uint32)
     triples = zip(x, y, z, strict=True)
@@ -112,6 +120,7 @@ def test_morton_3_equals_interleaved_strings(run: Any) -> None:
         assert np.array_equal(got, given)
 
 
+@pytest.mark.covers("walsh_hadamard.walsh_hadamard")
 @pytest.mark.parametrize("n", [2, 4, 8, 64, 256])
 def test_walsh_hadamard_equals_the_matrix(run: Any, n: int) -> None:
     x = np.random.default_rng(n).integers(-(2**31), 2**31, n).astype(np.int32)

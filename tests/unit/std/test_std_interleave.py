@@ -1,5 +1,6 @@
 """Interleavings and Hilbert's curve: bits against strings, the curve against its construction from four quarters."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -64,7 +65,7 @@ def test_hilbert_of_every_square(run: Any) -> None:
     for order in range(8):
         points = curve(order)
         assert len(set(points)) == 4**order
-        steps = [abs(a - c) + abs(b - d) for (a, b), (c, d) in zip(points, points[1:])]
+        steps = [abs(a - c) + abs(b - d) for (a, b), (c, d) in itertools.pairwise(points)]
         assert set(steps) <= {1}
         x, y = (np.array(v, np.uint32) for v in zip(*points, strict=True))
         depth = np.full(len(points), order, np.uint32)

@@ -16,6 +16,7 @@ def vectors(n: int, seed: int = 0) -> tuple[Array, Array, Array]:
     return a, b, c
 
 
+@pytest.mark.covers("norms.rms_norm")
 @pytest.mark.parametrize("n", SIZES)
 def test_rms_norm(run: Any, n: int) -> None:
     x, gain, _ = vectors(n)
@@ -26,6 +27,7 @@ def test_rms_norm(run: Any, n: int) -> None:
     np.testing.assert_allclose(y, wide / np.sqrt((wide**2).mean() + 1e-5) * gain, rtol=1e-6)
 
 
+@pytest.mark.covers("norms.layer_norm")
 @pytest.mark.parametrize("n", SIZES)
 def test_layer_norm(run: Any, n: int) -> None:
     x, gain, bias = vectors(n, 1)
@@ -38,6 +40,7 @@ def test_layer_norm(run: Any, n: int) -> None:
     np.testing.assert_allclose(y, exact, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.covers("softmax.softmax")
 @pytest.mark.parametrize("n", SIZES)
 def test_softmax(run: Any, n: int) -> None:
     x = vectors(n, 2)[0] * 5
@@ -58,6 +61,7 @@ def test_norm_of_zero_and_of_extremes(run: Any) -> None:
     assert np.array_equal(run("norms.rms_norm", 3e38 * ones, ones, eps, dims=(32,)), 0 * ones)  # the square overflows
 
 
+@pytest.mark.covers("activations.silu_gate", "activations.gelu_tanh_gate")
 def test_gates(run: Any) -> None:
     rng = np.random.default_rng(3)
     gate, up = rng.standard_normal((2, 3, 40)).astype(f32) * f32(4)
@@ -70,6 +74,7 @@ def test_gates(run: Any) -> None:
     np.testing.assert_allclose(z, 0.5 * wide * (1 + np.tanh(inner)) * up, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.covers("activations.gelu")
 def test_gelu_is_the_normal_distribution(run: Any) -> None:
     from scipy.special import ndtr
 
@@ -84,6 +89,7 @@ def test_gelu_is_the_normal_distribution(run: Any) -> None:
 ROTARY = [(1e4, 1.0, 64), (1e6, 1.0, 256), (1e4, 8.0, 64), (500_000.0, 1.0, 128)]
 
 
+@pytest.mark.covers("rotary.rotary_table")
 @pytest.mark.parametrize(("base", "scale", "h"), ROTARY)
 def test_rotary_table(run: Any, base: float, scale: float, h: int) -> None:
     c = 300
@@ -107,6 +113,7 @@ def turned(x: Array, cos: Array, sin: Array, halves: bool) -> Array:
     return y
 
 
+@pytest.mark.covers("rotary.rotary_*")
 @pytest.mark.parametrize("halves", [False, True])
 def test_rotary_turns_pairs(run: Any, halves: bool) -> None:
     rng = np.random.default_rng(5)

@@ -54,6 +54,7 @@ def test_the_tables_agree() -> None:
     }
 
 
+@pytest.mark.covers("products.decode_*")
 @pytest.mark.parametrize("name", FORMATS)
 def test_decode_equals_the_gguf_package(run: Any, name: str) -> None:
     blocks = np.concatenate(
@@ -68,6 +69,7 @@ def test_decode_of_edge_blocks(run: Any, name: str) -> None:
     same_bits(run(f"products.decode_{name}", blocks, dims=(len(blocks), FORMATS[name].columns)), decoded(name, blocks))
 
 
+@pytest.mark.covers("products.linear")
 @pytest.mark.parametrize("name", FORMATS)
 def test_linear_follows_the_strict_rule(run: Any, name: str) -> None:
     rng = np.random.default_rng(2)
@@ -108,6 +110,7 @@ def test_batch_law(run: Any, name: str) -> None:
     same_bits(run("products.linear", blocks[1:3], x, dims=(2, 256, 9), overload=name), whole[:, 1:3])
 
 
+@pytest.mark.covers("products.embed")
 @pytest.mark.parametrize("name", FORMATS)
 def test_embed_reads_rows(run: Any, name: str) -> None:
     blocks = weights(name, 6, 256, 7)
@@ -116,6 +119,7 @@ def test_embed_reads_rows(run: Any, name: str) -> None:
     same_bits(run("products.embed", blocks, token, dims=(6, 256, 5), overload=name), expected)
 
 
+@pytest.mark.covers("products.linear")
 @pytest.mark.parametrize("name", FORMATS)
 def test_ideal_product_is_exact(run: Any, name: str) -> None:
     blocks = weights(name, 5, 512, 8)
@@ -125,6 +129,7 @@ def test_ideal_product_is_exact(run: Any, name: str) -> None:
     np.testing.assert_allclose(y, exact, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.covers("products.linear", "products.embed", "products.decode_*")
 @pytest.mark.parametrize(("name", "element"), [("f32", np.float32), ("f16", np.float16), ("bf16", np.uint16)])
 def test_float_weights_take_unquantised_activations(run: Any, name: str, element: type) -> None:
     rng = np.random.default_rng(10)
@@ -186,6 +191,7 @@ def test_planted_faults_are_seen(edited: Callable[..., Any], name: str, file: st
     assert (y != np.stack([product(name, blocks, row) for row in x])).any()
 
 
+@pytest.mark.covers("quantise.quantise")
 def test_quantise_follows_the_rule(run: Any) -> None:
     rng = np.random.default_rng(13)
     rows = [rng.standard_normal(32), np.zeros(32), np.full(32, -0.0), np.full(32, 2.0**-101), np.full(32, 2.0**-100)]
@@ -203,6 +209,7 @@ def test_quantise_follows_the_rule(run: Any) -> None:
     same_bits(ds, expected[2])
 
 
+@pytest.mark.covers("products.sum_in_order")
 def test_sum_in_order_is_not_the_sum_of_partials(run: Any) -> None:
     x = np.random.default_rng(14).standard_normal(1000).astype(f32)
     same_bits(run("products.sum_in_order", x, dims=(1000,)), fold(x))

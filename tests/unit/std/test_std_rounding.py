@@ -144,7 +144,9 @@ def test_edge_case_a11_division_at_the_ends_of_the_range(run: Any) -> None:
         got = run.rows(f"rounding.divide_{name}", "i32, i32 -> i32", a, b).tolist()
         whole = exact or (lambda x, y: round(Fraction(x, y)))
         assert got == [(whole(x, y) + 2**31) % 2**32 - 2**31 for x, y in zip(a.tolist(), b.tolist(), strict=True)]
-    assert run.rows("rounding.divide_ceil", "i32, i32 -> i32", np.array([24], np.int32), np.array([10], np.int32))[0] == 3
+    assert (
+        run.rows("rounding.divide_ceil", "i32, i32 -> i32", np.array([24], np.int32), np.array([10], np.int32))[0] == 3
+    )
 
 
 @pytest.mark.covers("rounding.requantise_half_even", "rounding.requantise_half_ceil", "rounding.requantise_half_away")
@@ -158,7 +160,9 @@ def test_edge_case_a5_requantisation_rounds_once(run: Any) -> None:
                 got = run.rows(f"rounding.requantise_{mode}", "i32, i32, u32 -> i32", *given).tolist()
                 assert got == [EXACT[mode](Fraction(sign * int(v) * multiplier, 2**40)) for v in x]
     assert int(run("rounding.requantise_half_even", np.int32(7984), np.int32(1583594044), np.uint32(40))) == 11
-    assert int(run("rounding.requantise_half_even", np.int32(2**31 - 1), np.int32(2**31 - 1), np.uint32(9))) == 2**31 - 1
+    assert (
+        int(run("rounding.requantise_half_even", np.int32(2**31 - 1), np.int32(2**31 - 1), np.uint32(9))) == 2**31 - 1
+    )
     assert int(run("rounding.requantise_half_away", np.int32(-(2**31)), np.int32(2**31 - 1), np.uint32(9))) == -(2**31)
 
 

@@ -83,6 +83,7 @@ LOGITS = st.lists(
     st.sampled_from([0.0, 0.2, 1.0, 3.0]),
     st.integers(0, 2**64 - 1),
 )
+@pytest.mark.covers("sample.sample")
 def test_sample_equals_the_sorted_rule(
     run: Any, logits: list[float], k: int, p: float, m: float, t: float, seed: int
 ) -> None:
@@ -90,6 +91,7 @@ def test_sample_equals_the_sorted_rule(
     assert call(run, x, k, p, m, t, seed, 3, 9) == wanted(run, x, k, p, m, t, seed, 3, 9)
 
 
+@pytest.mark.covers("sample.greedy")
 def test_greedy_ties_and_nan(run: Any) -> None:
     assert int(run("sample.greedy", np.array([1, 3, 3, np.nan], f32), dims=(4,))) == 1
     assert int(run("sample.greedy", np.full(4, np.nan, f32), dims=(4,))) == 0
@@ -111,6 +113,7 @@ def test_infinite_and_missing_logits(run: Any) -> None:
     assert call(run, np.arange(V) * 1.0, 0, 1.0, 0.0, 0.0) == V - 1
 
 
+@pytest.mark.covers("sample.sample")
 def test_frequencies_follow_the_probabilities(run: Any) -> None:
     text = "use sample\nfn draws[v, n](x: f32[v], stream: u32[n]) -> u32[n] {\n"
     text += "  [sample(x, 0, 1.0, 0.0, 1.0, 1, s, u64(i)) for s, i in stream, 0..n]\n}\n"

@@ -33,7 +33,17 @@ def bitmap(places: list[int], n: int) -> Any:
     return np.array([whole >> 64 * i & (2**64 - 1) for i in range(n)], np.uint64)
 
 
-MAPS = [[], [0], [63], [64], [191], [5, 70, 71, 140], list(range(192)), list(range(0, 192, 3)), [62, 63, 64, 65, 127, 128]]
+MAPS = [
+    [],
+    [0],
+    [63],
+    [64],
+    [191],
+    [5, 70, 71, 140],
+    list(range(192)),
+    list(range(0, 192, 3)),
+    [62, 63, 64, 65, 127, 128],
+]
 
 
 @pytest.mark.covers("search.first_set", "search.next_set", "search.bitmap_rank", "search.bitmap_select")

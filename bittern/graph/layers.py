@@ -1,0 +1,66 @@
+"""Which layer of a model a node belongs to, told from the labels of its weights (`layer.3.q`).
+
+Only labels decide, so a graph without them has no layers. A node without a label of its own belongs to the last layer
+of the values that it takes, until a value is used that has a label but no layer: what follows the last layer.
+"""
+
+import re
+from collections.abc import Iterable
+
+from bittern.graph.node import Function, Node, walk
+
+_LAYER = re.compile(r"^((?:\w+\.)*?[A-Za-z_]\w*\.\d+)\.")
+
+
+def layer_of_label(label: str) -> str:
+    """Return the layer that a label names, such as `layer.3` of `layer.3.q`, or ''."""
+    found = _LAYER.match(label)
+    return found.group(1) if found else ""
+
+
+def layers_of(function: Function) -> dict[bytes, str]:
+    """Return the layer of every node of a function that belongs to one, by node id."""
+    nodes, labels = list(walk(function.result)), function.labels.nodes
+    found: dict[bytes, str] = {}
+    order: dict[str, int] = {}
+    for node in nodes:
+        if node is function.result and node.kind == "tuple":
+            continue
+        layer = _layer(node, labels.get(node.id, ""), found, order, labels.keys())
+        if layer:
+            found[node.id] = layer
+            order.setdefault(layer, _number(layer))
+    _adopt(nodes, found)
+    return found
+
+
+def _layer(
+    node: Node, label: str, found: dict[bytes, str], order: dict[str, int], labelled: Iterable[bytes]
+) -> str:
+    """Return the layer of one node, after its inputs."""
+    if node.kind == "const" and label:
+        return layer_of_label(label)
+    weights = [i for i in node.inputs if i.kind == "const" and i.id in labelled]
+    own = [found[i.id] for i in weights if i.id in found]
+    if not own and weights and node.kind in ("call", "map"):
+        return ""
+    taken = own or [found[i.id] for i in node.inputs if i.id in found]
+    return max(taken, key=lambda layer: order[layer], default="")
+
+
+def _adopt(nodes: list[Node], found: dict[bytes, str]) -> None:
+    """Give a constant or size without a layer to the one layer that uses it."""
+    users: dict[bytes, set[str]] = {}
+    for node in nodes:
+        for i in node.inputs:
+            users.setdefault(i.id, set()).add(found.get(node.id, ""))
+    for node in reversed(nodes):
+        layers = users.get(node.id, set())
+        if node.id not in found and not node.inputs and node.kind != "param" and len(layers) == 1:
+            (layer,) = layers
+            if layer:
+                found[node.id] = layer
+
+
+def _number(layer: str) -> int:
+    return int(layer.rpartition(".")[2])
