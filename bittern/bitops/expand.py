@@ -24,10 +24,7 @@ LACKING = code("B106", "a target lacks a kind that has no expansion into what it
 
 _DEPTH = 40
 # Kinds whose low bits, or truth, are right in a wider element too.
-_WIDER = frozenset(
-    ("add", "sub", "mul", "neg", "abs", "min", "max", "and", "or", "xor", "not", "shl", "shr", "popcount")
-)
-_WIDER |= {"eq", "ne", "lt", "le", "select"}
+_WIDER = frozenset("add sub mul neg abs min max and or xor not shl shr popcount eq ne lt le select".split())  # noqa: SIM905
 
 
 class Expander(Builder):
@@ -51,6 +48,27 @@ class Expander(Builder):
         name = f"spill_{of.element.name}_{of.count * count}"
         found = next((b for b in self.buffers if b.name == name), None)
         return View(self, found) if found else self.buffer(name, of.element.name, of.count * count, "scratch")
+
+    def lanes(self, x: Handle) -> list[Handle]:
+        """Return all lanes of a value as scalars."""
+        of = x.type.of(1)
+        if x.type.is_mask and not self.can("lane", x.type, of=of) and x.value not in self._guards | self._joint:
+            return [lane.ne(0) for lane in self.lanes(self.numbers(x))]
+        if x.type.is_scalar or x.type.is_mask or self.can("lane", x.type, of=of):
+            return [x.lane(k) for k in range(x.type.count)]
+        spill = self.spill(x.type)
+        spill.store(0, x)
+        return [spill.load(of, 0, offset=k * of.bytes) for k in range(x.type.count)]
+
+    def mask_type(self, mask: Lanes) -> Lanes:
+        """Return the type of integers that hold a mask in one vector of the target, at most i32."""
+        bits = (self.target.width or WIDTH) // mask.count
+        return mask.to(f"i{max(8, min(32, bits))}")
+
+    def numbers(self, mask: Handle) -> Handle:
+        """Return a mask as integers: all bits set, or 0."""
+        of = self.mask_type(mask.type)
+        return self.select(mask, self.const(of, -1), self.const(of, 0))
 
     def emit(self, kind: str, operands: Sequence[Value], attributes: "Attributes | None" = None) -> tuple[Value, ...]:
         attributes = attributes or {}
@@ -165,11 +183,9 @@ class Expander(Builder):
         counts = {o.type.count for o in call.operands} | {call.results[0].count}
         if len(counts) > 1 or not call.operands:
             return None
-        lanes = []
-        for k in range(call.results[0].count):
-            scalars = [o.lane(k).value for o in call.operands]
-            lanes.append(Handle(self, self.emit(call.kind, scalars, call.attributes)[0]))
-        return self.collect(*lanes)
+        rows = zip(*(self.lanes(o) for o in call.operands), strict=True)
+        made = [self.emit(call.kind, [x.value for x in row], call.attributes)[0] for row in rows]
+        return self.collect(*(Handle(self, v) for v in made))
 
     # --- control
 

@@ -32,13 +32,16 @@ class Splitter(Rebuild):
             "shuffle": self._shuffle,
             "lookup": self._lookup,
             "mask_word": self._mask_word,
+            "word_mask": self._word_mask,
+            "first": self._first,
         }
 
     def count(self, type_: Lanes) -> int:
         """Return in how many pieces a type is held."""
         if self.width == 0:
             return type_.count
-        return 1 if type_.is_scalar else max(1, type_.bits // self.width)
+        bits = 8 * type_.count if type_.is_mask else type_.bits
+        return 1 if type_.is_scalar else max(1, bits // self.width)
 
     def split(self, type_: Lanes) -> list[Lanes]:
         """Return the types of the pieces of a value that crosses the edge of a block."""
@@ -134,8 +137,6 @@ class Splitter(Rebuild):
         count = max(len(self.pieces[v]) for v in step.operands)
         held = [Handle(self.builder, p) for v in step.operands for p in self.get(v, count)]
         each = max(1, len(held) // self.count(step.result.type))
-        if step.result.type.is_mask:
-            each = 1
         return [self._joined(held[k : k + each]).value for k in range(0, len(held), each)]
 
     def _shuffle(self, step: Step) -> Sequence[Value]:
@@ -169,6 +170,17 @@ class Splitter(Rebuild):
         for k, piece in enumerate(held[1:], 1):
             word = word | (piece.mask_word() << (k * piece.type.count))
         return [word.value]
+
+    def _word_mask(self, step: Step) -> Sequence[Value]:
+        word, pieces = Handle(self.builder, self.pieces[step.operands[0]][0]), self.split(step.result.type)
+        return [
+            self.builder.make("word_mask", word >> (k * of.count) if k else word, lanes=of.count).value
+            for k, of in enumerate(pieces)
+        ]
+
+    def _first(self, step: Step) -> Sequence[Value]:
+        count, pieces = Handle(self.builder, self.pieces[step.operands[0]][0]), self.split(step.result.type)
+        return [self.builder.first(count - k * of.count if k else count, of.count).value for k, of in enumerate(pieces)]
 
     def _memory(self, step: Step) -> None:
         place, *rest = step.operands

@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "explain": "Say what an error code means.",
     "families": "List the model families and what each was run from.",
     "generate": "Continue a prompt and stream the text.",
+    "inspect": "Show what a file holds: its tensors, its graph, or how two differ.",
     "models": "List the models that can be pulled or are in the store.",
     "pull": "Fetch a model into the store and print its path.",
 }

@@ -15,7 +15,10 @@ def command(
     matrix: Annotated[bool, typer.Option("--matrix", help="Print how many are tested, by family and chip.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
-    """List the functions of the library: what each computes, and on which chips a test compares it with an oracle."""
+    """List the functions of the library and where they are tested.
+
+    A line says what a function computes, and on which chips a test compares it with an oracle.
+    """
     from bittern.chips.chip import chip_names
     from bittern.ops.table import ops
     from bittern.std.catalogue import entries

@@ -14,10 +14,11 @@ from bittern.cli.frame import print_json
 UNKNOWN_CODE = code("U113", "there is no such error code")
 
 _DECLARATION = re.compile(
-    r"""^[A-Z_]+ = code\(\s*"([A-Z]\d{3})",\s*((?:"[^"\n]*"\s*|'[^'\n]*'\s*)+),?\s*\)""", re.MULTILINE
+    r"""^[A-Z][A-Z0-9_]* = code\(\s*"([A-Z]\d{3})",\s*((?:"[^"\n]*"\s*|'[^'\n]*'\s*)+),?\s*\)""", re.MULTILINE
 )
 
 AREAS: dict[str, str] = {
+    "B1": "bitops",
     "E1": "syntax",
     "E2": "names",
     "E3": "types",

@@ -11,9 +11,10 @@ from bittern.models.tested import GROUPS, TESTED, marks
 def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
-    """List the model families with what each was run from: folders, and element types of matrices in GGUF files.
+    """List the model families and what each was run from.
 
-    Every entry is run by the tests on the chips `reference` and `vm`.
+    That is folders, and element types of matrices in GGUF files. Every entry is run by the tests on the chips
+    `reference` and `vm`.
     """
     if as_json:
         print_json({"families": {name: list(rows) for name, rows in TESTED.items()}})

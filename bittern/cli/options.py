@@ -1,12 +1,15 @@
-"""What the commands take: numbers, words, lists and folders, each read with one message for all its mistakes.
+"""What the commands take: readers of numbers, words, lists and folders, and the options that several commands share.
 
 typer calls a reader with the text that was given (or with the default); a mistake is U111, which says what was given,
-where, and what is allowed.
+where, and what is allowed. An option is a type: `count: Count = 32`.
 """
 
 from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from bittern.base.errors import BitternError, nearest
 from bittern.cli.frame import BAD_ARGUMENTS
@@ -90,3 +93,60 @@ def _wrong(option: str, given: str, allowed: str) -> BitternError:
 
 def _shown(given: str) -> str:
     return f"`{given}`" if len(given) <= 60 else f"`{given[:57]}...`"
+
+
+def option(*names: str, help: str, metavar: str | None = None, parser: Callable[..., Any] | None = None) -> Any:
+    """Return an option for an annotation. names: such as `-n`; none: that of the parameter. parser: its reader."""
+    return typer.Option(*names, help=help, metavar=metavar, parser=parser)
+
+
+_U32, _U64, _HOTTEST = (1 << 32) - 1, (1 << 64) - 1, 1e6
+
+AsJson = Annotated[bool, option("--json", help="Print one JSON object, and no progress.")]
+Quiet = Annotated[bool, option("--quiet", "-q", help="Show no progress.")]
+Count = Annotated[int, option("-n", "--count", metavar="N", parser=whole("-n", 1), help="How many tokens to make.")]
+Context = Annotated[
+    int | None,
+    option("--ctx", metavar="N", parser=whole("--ctx", 1), help="Positions of the cache; else as many as needed."),
+]
+Cache = Annotated[
+    str,
+    option("--cache", metavar="ELEMENT", parser=word("--cache", CACHES), help=f"Of the cache: {', '.join(CACHES)}."),
+]
+Folders = Annotated[
+    list[Path] | None,
+    option(
+        "--library",
+        metavar="DIR",
+        parser=folder("--library"),
+        help="A folder of programs and families, before Bittern's own.",
+    ),
+]
+Temperature = Annotated[
+    float,
+    option(
+        "--temp",
+        metavar="X",
+        parser=real("--temp", 0, _HOTTEST),
+        help="0 always takes the likeliest token; more varies more.",
+    ),
+]
+TopK = Annotated[
+    int, option("--top-k", metavar="N", parser=whole("--top-k", 0, _U32), help="Keep the N likeliest; 0 keeps all.")
+]
+TopP = Annotated[
+    float,
+    option("--top-p", metavar="X", parser=real("--top-p", 0, 1), help="Keep the likeliest of this total probability."),
+]
+MinP = Annotated[
+    float,
+    option(
+        "--min-p",
+        metavar="X",
+        parser=real("--min-p", 0, 1),
+        help="Keep what has this share of the best one's probability.",
+    ),
+]
+Seed = Annotated[
+    int, option("--seed", metavar="N", parser=whole("--seed", 0, _U64), help="The same seed gives the same text.")
+]

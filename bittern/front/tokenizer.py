@@ -317,6 +317,7 @@ def _ids_by(backend: "Backend") -> Callable[[str], list[int]]:
 
 
 def check_text(text: str) -> None:
+    """Refuse text that is no valid Unicode. Errors: F309."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -7,12 +7,15 @@ Counting. A `dot` of n values is n multiply-accumulates for every value of its r
 conversions are one operation for every value of their result; reductions and scans one for every value that they take.
 Moving data is no operation. Bytes count each input once and the result once, in the stored form: a format's blocks, and
 one byte for every value of 8 bits or fewer. A call, map or loop costs what its bodies do, as often as they run; its bytes
-are those that cross its own edge. `size`, `item`, `tuple` and parameters cost nothing.
+are those that cross its own edge and those of the constants inside. `size`, `item`, `tuple` and parameters cost nothing.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from bittern.graph.node import Function, Node, walk
+from bittern.base.errors import BitternError
+from bittern.graph.difference import nodes_of
+from bittern.graph.node import Blob, Function, Node, functions_of, walk
 from bittern.types.dims import ZERO, Dim, dim
 from bittern.types.values import Tensor, Token, Tuple, Type
 
@@ -26,6 +29,9 @@ _OVER_INPUT = frozenset(
 )
 
 
+_MOST_TERMS = 512  # of one number
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """What a node or function costs. note: '' if the numbers are exact, else what they leave open."""
@@ -36,10 +42,19 @@ class Cost:
     written: Dim = ZERO
     note: str = ""
 
-    def substitute(self, dims: "tuple[Dim, ...]") -> "Cost":
+    def substitute(self, dims: Sequence[Dim]) -> "Cost":
         """Return the cost with dimension parameter i replaced by dims[i]."""
         numbers = (self.macs, self.operations, self.read, self.written)
+        if any(_width(number, dims) > _MOST_TERMS for number in numbers):
+            return UNTOLD
         return Cost(*(number.substitute(dims) for number in numbers), self.note)
+
+
+class _TooWideError(Exception):
+    """A product of dimensions has more terms than we compute."""
+
+
+UNTOLD = Cost(note="not told: the sizes have too many terms")
 
 
 @dataclass(slots=True)
@@ -47,37 +62,56 @@ class Costs:
     """Answers for the nodes of a program; what was found out once about a function is kept."""
 
     _functions: dict[bytes, Cost] = field(default_factory=dict)
+    _held: dict[bytes, Dim] = field(default_factory=dict)
 
     def function(self, function: Function) -> Cost:
         """Return the work of one run of a function; its bytes are those that its nodes move, each for itself."""
-        known = self._functions.get(function.id)
-        if known is None:
-            parts = [self.node(node) for node in walk(function.result)]
-            note = next((part.note for part in parts if part.note), "")
-            known = Cost(
-                _total([part.macs for part in parts]),
-                _total([part.operations for part in parts]),
-                _total([part.read for part in parts]),
-                _total([part.written for part in parts]),
-                note,
-            )
-            self._functions[function.id] = known
-        return known
+        stack = [(function, False)]
+        while stack:  # callees first, however deep they nest
+            current, is_ready = stack.pop()
+            if current.id in self._functions:
+                continue
+            if is_ready:
+                self._functions[current.id] = self._sum([self.node(node) for node in walk(current.result)])
+            else:
+                stack.append((current, True))
+                stack.extend((inner, False) for node in walk(current.result) for inner in functions_of(node))
+        return self._functions[function.id]
 
     def node(self, node: Node) -> Cost:
         """Return the cost of a node, in the dimensions of the function in which it stands."""
         if node.kind in _FREE:
             return Cost()
-        read, written = _total([bytes_of(i.type) for i in node.inputs]), bytes_of(node.type)
-        macs, operations, note = self._work(node)
+        try:
+            inside = [self._constants(function) for function in functions_of(node)]
+            read, written = _total([*(bytes_of(i.type) for i in node.inputs), *inside]), bytes_of(node.type)
+            macs, operations, note = self._work(node)
+        except _TooWideError:
+            return UNTOLD
         return Cost(macs, operations, read, written, note)
+
+    def _constants(self, function: Function) -> Dim:
+        """Return the bytes of all constants of a function that was met before, those of its callees included."""
+        known = self._held.get(function.id)
+        if known is None:
+            inner = {node.id: node for node in nodes_of(replace(function, ideal=None)) if node.kind == "const"}
+            known = self._held[function.id] = _total([bytes_of(node.type) for node in inner.values()])
+        return known
+
+    def _sum(self, parts: list[Cost]) -> Cost:
+        note = next((part.note for part in parts if part.note), "")
+        try:
+            numbers = [_total([getattr(p, name) for p in parts]) for name in ("macs", "operations", "read", "written")]
+        except _TooWideError:
+            return UNTOLD
+        return Cost(*numbers, note)
 
     def _work(self, node: Node) -> tuple[Dim, Dim, str]:
         """Return multiply-accumulates, operations, and what they leave open."""
         if node.kind == "call":
             function, dims = node["function"], node["dims"]
             assert isinstance(function, Function) and isinstance(dims, tuple)
-            inner = self.function(function).substitute(tuple(size for size in dims if isinstance(size, Dim)))
+            inner = self.function(function).substitute([size for size in dims if isinstance(size, Dim)])
             return inner.macs, inner.operations, inner.note
         if node.kind in ("map", "for", "while"):
             return self._repeated(node)
@@ -88,7 +122,7 @@ class Costs:
         if node.kind == "dot":
             taken = node.inputs[0].type
             assert isinstance(taken, Tensor)
-            return _values(node.type) * taken.shape[-1], ZERO, ""
+            return _times(_values(node.type), taken.shape[-1]), ZERO, ""
         return ZERO, _values(node.inputs[0].type if node.kind in _OVER_INPUT else node.type), ""
 
     def _repeated(self, node: Node) -> tuple[Dim, Dim, str]:
@@ -99,7 +133,7 @@ class Costs:
         if node.kind == "map":
             count = node["count"]
             assert isinstance(count, Dim)
-            return macs * count, operations * count, note
+            return _times(macs, count), _times(operations, count), note
         if node.kind == "while":
             test = node["test"]
             assert isinstance(test, Function)
@@ -107,12 +141,12 @@ class Costs:
             macs, operations = macs + tested.macs, operations + tested.operations
             limit = known_size(node.inputs[0])
             if limit is not None:
-                return macs * limit, operations * limit, f"at most: a `while` ends before its limit. {note}".strip()
+                return _times(macs, limit), _times(operations, limit), f"at most: a `while` ends before its limit. {note}".strip()
         else:
             low, high = known_size(node.inputs[0]), known_size(node.inputs[1])
             if low is not None and high is not None:
                 turns = high - low
-                return macs * turns, operations * turns, note
+                return _times(macs, turns), _times(operations, turns), note
         return macs, operations, f"one turn: how often a `{node.kind}` runs depends on data. {note}".strip()
 
     def _dearest(self, node: Node) -> tuple[Dim, Dim, str]:
@@ -137,9 +171,17 @@ def known_size(node: Node) -> Dim | None:
         return value if isinstance(value, Dim) else None
     if node.kind == "const" and isinstance(node.type, Tensor) and node.type.element.name == "u32":
         data = node["data"]
-        raw = bytes(data.read()) if not node.type.shape and hasattr(data, "read") else b""
-        return dim(int.from_bytes(raw, "little")) if len(raw) == 4 else None
+        assert isinstance(data, Blob)
+        return _number(data) if not node.type.shape and data.size == 4 else None
     return None
+
+
+def _number(data: Blob) -> Dim | None:
+    """Return a stored u32; None where its bytes are not at hand."""
+    try:
+        return dim(int.from_bytes(data.read(), "little"))
+    except BitternError:
+        return None
 
 
 def bytes_of(type_: Type) -> Dim:
@@ -150,8 +192,8 @@ def bytes_of(type_: Type) -> Dim:
         return _total([bytes_of(item) for item in type_.items])
     if type_.element.is_format:
         *rows, columns = type_.shape
-        return _product(rows) * (columns // type_.element.columns) * type_.element.bytes
-    return _product(type_.shape) * max(1, type_.element.bits // 8)
+        return _times(_product([*rows, columns // type_.element.columns]), dim(type_.element.bytes))
+    return _times(_product(type_.shape), dim(max(1, type_.element.bits // 8)))
 
 
 def bits_of(type_: Type) -> str:
@@ -171,17 +213,40 @@ def _values(type_: Type) -> Dim:
     return _total([_values(item) for item in type_.items]) if isinstance(type_, Tuple) else ZERO
 
 
-def _product(sizes: "tuple[Dim, ...] | list[Dim]") -> Dim:
+def _product(sizes: Sequence[Dim]) -> Dim:
     product = dim(1)
     for size in sizes:
-        product = product * size
+        product = _times(product, size)
     return product
 
 
-def _total(numbers: list[Dim]) -> Dim:
-    """Return the sum; equal terms are merged once at the end of each addition, zeros cost nothing."""
+def _times(x: Dim, y: Dim) -> Dim:
+    if len(x.terms) * len(y.terms) > _MOST_TERMS:
+        raise _TooWideError
+    return x * y
+
+
+def _total(numbers: Sequence[Dim]) -> Dim:
+    sums: dict[Dim, int] = {}
+    for number in numbers:  # equal ones first: a model has many
+        sums[number] = sums.get(number, 0) + 1
     total = ZERO
-    for number in numbers:
-        if number.terms:
-            total = total + number
+    for number, count in sums.items():
+        if len(total.terms) + len(number.terms) > _MOST_TERMS:
+            raise _TooWideError
+        total = total + number * count
     return total
+
+
+def _width(number: Dim, dims: Sequence[Dim]) -> int:
+    """Return a bound on the terms that a number has once the dimensions are put in."""
+    width = 0
+    for monomial, _ in number.terms:
+        product = 1
+        for atom in monomial:
+            if isinstance(atom, int):
+                product *= max(1, len(dims[atom].terms)) if atom < len(dims) else 1
+            else:
+                product *= max(_width(atom.top, dims), _width(atom.bottom, dims))
+        width += product
+    return width

@@ -5,11 +5,11 @@ of the values that it takes, until a value is used that has a label but no layer
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 
-from bittern.graph.node import Function, Node, walk
+from bittern.graph.node import Function, Node, functions_of, walk
 
-_LAYER = re.compile(r"^((?:\w+\.)*?[A-Za-z_]\w*\.\d+)\.")
+_LAYER = re.compile(r"^((?:\w+\.)*?[A-Za-z_]\w*\.\d{1,6})\.")
 
 
 def layer_of_label(label: str) -> str:
@@ -22,30 +22,30 @@ def layers_of(function: Function) -> dict[bytes, str]:
     """Return the layer of every node of a function that belongs to one, by node id."""
     nodes, labels = list(walk(function.result)), function.labels.nodes
     found: dict[bytes, str] = {}
-    order: dict[str, int] = {}
     for node in nodes:
         if node is function.result and node.kind == "tuple":
             continue
-        layer = _layer(node, labels.get(node.id, ""), found, order, labels.keys())
+        layer = _layer(node, labels, found)
         if layer:
             found[node.id] = layer
-            order.setdefault(layer, _number(layer))
     _adopt(nodes, found)
     return found
 
 
-def _layer(
-    node: Node, label: str, found: dict[bytes, str], order: dict[str, int], labelled: Iterable[bytes]
-) -> str:
+def _layer(node: Node, labels: Mapping[bytes, str], found: Mapping[bytes, str]) -> str:
     """Return the layer of one node, after its inputs."""
+    label = labels.get(node.id, "")
     if node.kind == "const" and label:
         return layer_of_label(label)
-    weights = [i for i in node.inputs if i.kind == "const" and i.id in labelled]
-    own = [found[i.id] for i in weights if i.id in found]
+    bodies = [n for body in functions_of(node) if node.kind != "call" for n in walk(body.result)]
+    weights = [i for i in (*node.inputs, *bodies) if i.kind == "const" and i.id in labels]
+    own = [layer for layer in (layer_of_label(labels[i.id]) for i in weights) if layer]
     if not own and weights and node.kind in ("call", "map"):
         return ""
-    taken = own or [found[i.id] for i in node.inputs if i.id in found]
-    return max(taken, key=lambda layer: order[layer], default="")
+    if own:  # equal constants of several layers have one label: most of a layer's weights are its own
+        return max(own, key=lambda layer: (own.count(layer), _number(layer)))
+    taken = [found[i.id] for i in node.inputs if i.id in found]
+    return max(taken, key=_number, default="")
 
 
 def _adopt(nodes: list[Node], found: dict[bytes, str]) -> None:

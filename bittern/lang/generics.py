@@ -272,9 +272,8 @@ def _resolve_sequence(ctx: Context, t: syntax.NamedType, formats: Formats) -> La
     inner, length = as_type(ctx, t.arguments[0]), need_size(ctx, t.arguments[1])
     count = length.constant
     if name == "list" and count:
-        _need_few(ctx, count, t.span)
+        _need_few(ctx, count * len(leaf_types(resolve(ctx, inner))), t.span)
         items = tuple(resolve(ctx, inner, formats) for _ in range(count))
-        _need_few(ctx, sum(len(leaf_types(item)) for item in items), t.span)
         return ListType(items[0], length, items)
     item = resolve(ctx, inner, formats if name == "many" else None)
     if name == "many":

@@ -124,12 +124,12 @@ class Library:
         return Library((*overlays, root / "models", root / "std"))
 
     def module(self, name: str, near: Path | None = None) -> Module | None:
-        """Return a module by name, or None. near: the folder of the using file, searched first."""
+        """Return a module by name, or None. near: the folder of the using file, searched first; added ones are last."""
         for folder in ([near] if near is not None else []) + list(self.folders):
             paths = _files(folder, name)
             if paths:
                 return self.load(name, paths, folder)
-        return None
+        return self.modules.get(name)
 
     def load(self, name: str, paths: Sequence[Path], folder: Path) -> Module:
         """Return the module of these files, read once. folder: where its `use` looks first. Raises OSError."""

@@ -74,7 +74,8 @@ def operands(ctx: Context, parts: Sequence[syntax.Expr], expected: Element | Non
         return value
 
     values = iter(ctx.every([partial(first_says, e) for e in firm]))
-    literals = iter(ctx.every([partial(operand, ctx, e, element) for e in parts if is_open_literal(e)]))
+    free = [partial(operand, ctx, e, element) for e in parts if is_open_literal(e)]
+    literals = iter(ctx.every(free) if element is not None else [part() for part in free])  # one error for no element
     return agree(ctx, [next(literals if is_open_literal(e) else values) for e in parts], parts[0].span)
 
 

@@ -36,6 +36,7 @@ GENERIC_OPEN = code("E305", "a generic argument cannot be found from the argumen
 NOT_PROVEN = code("E405", "a condition on dimensions does not hold or cannot be shown")
 
 Condition = tuple[str, Dim, Dim]
+_MOST_BOUNDS = 64
 _RELATIONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
@@ -235,38 +236,46 @@ def prove(generics: Generics, condition: Condition) -> bool | None:
             prove(generics, ("<", right, left)),
         )
         return True if is_apart else None
-    return True if _is_below(left - right, operator == "<", relations) else None
+    return True if _is_below(left - right + (operator == "<"), relations) else None
 
 
-def _is_below(value: Dim, strictly: bool, relations: Sequence[Condition]) -> bool:
-    """Whether value <= 0 (or < 0): by itself, or because it is at most the difference of a relation that holds."""
-    limits = [(ZERO, False)]
+def _is_below(value: Dim, relations: Sequence[Condition]) -> bool:
+    """Whether value <= 0: by itself, or because it is at most what a relation says is <= 0. Sizes are whole numbers."""
+    limits = [ZERO]
     for operator, left, right in relations:
         if operator in ("<", "<=", "=="):
-            limits.append((left - right, operator == "<"))
+            limits.append(left - right + (operator == "<"))
         if operator in (">", ">=", "=="):
-            limits.append((right - left, operator == ">"))
-    for limit, is_strict in limits:
-        rest = value - limit
-        if _never_negative(-rest) and (not strictly or is_strict or rest.constant_term < 0):
-            return True
-    return False
+            limits.append(right - left + (operator == ">"))
+    return any(_never_negative(limit - value) for limit in limits)
 
 
-def _never_negative(value: Dim, depth: int = 8) -> bool:
-    """Whether no sizes make the dimension negative, as far as its coefficients and the bounds of `_least` show."""
-    if all(f > 0 and all(isinstance(a, int) or _never_negative(a.top) for a in m) for m, f in value.terms):
-        return True
-    if not depth:
-        return False
+def _never_negative(value: Dim) -> bool:
+    """Whether no sizes make the dimension negative, as far as its coefficients and the bounds of `_least` show.
+
+    At most _MOST_BOUNDS bounds are tried, so that the answer comes at once.
+    """
     bottoms = {a.bottom.constant for m, _ in value.terms for a in m if isinstance(a, Ratio)}
-    for monomial, factor in value.terms:
-        atom = monomial[0] if len(monomial) == 1 else None
-        leasts = _least(atom, factor, bottoms) if isinstance(atom, Ratio) else ()
-        rest = value - Dim(((monomial, factor),))
-        if any(_never_negative(rest + least, depth - 1) for least in leasts):
+    waiting, seen = [value], {value}
+    for _ in range(_MOST_BOUNDS):
+        if not waiting:
+            return False
+        current = waiting.pop()
+        if _has_no_minus(current):
             return True
+        for monomial, factor in current.terms:
+            atom = monomial[0] if len(monomial) == 1 else None
+            rest = current - Dim(((monomial, factor),))
+            for least in _least(atom, factor, bottoms) if isinstance(atom, Ratio) else ():
+                if rest + least not in seen:
+                    seen.add(rest + least)
+                    waiting.append(rest + least)
     return False
+
+
+def _has_no_minus(value: Dim) -> bool:
+    """Whether all coefficients are positive, also inside quotients and remainders."""
+    return all(f > 0 and all(isinstance(a, int) or _has_no_minus(a.top) for a in m) for m, f in value.terms)
 
 
 def _least(atom: Ratio, factor: int, bottoms: Collection[int | None]) -> Iterator[Dim]:
@@ -280,7 +289,7 @@ def _least(atom: Ratio, factor: int, bottoms: Collection[int | None]) -> Iterato
     times = factor // bottom  # rounded down, so also what is left of factor stays a bound where x is not negative
     if atom.kind == "%":
         yield (top - top // bottom * bottom) * factor
-    elif factor % bottom and not _never_negative(top):
+    elif factor % bottom and not _has_no_minus(top):
         return
     elif times >= 0:
         yield (top - (bottom - 1)) * times

@@ -15,6 +15,7 @@ place of its last axis.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -86,6 +87,7 @@ def op(
     return declare
 
 
+@cache
 def ops() -> Mapping[str, Op]:
     """Return the whole table, loading the families on first use."""
     for family in _FAMILIES:

@@ -91,9 +91,9 @@ def bring_up(
     """Bring a checkpoint up on chips.
 
     path: a GGUF file or a Hugging Face folder. prompt: text, or tokens: ids without BOS. count: tokens to make; EOS is
-    ignored. context: positions of the cache; None: as many as needed. chips: names, or `all`. out: gets `NAME/` with program,
-    keg and report, which are written when all has gone well. library: folders of programs and families that come before
-    those of Bittern. progress: shows the work, and warnings before it begins.
+    ignored. context: positions of the cache; None: as many as needed. chips: names, or `all`. out: gets `NAME/` with
+    program, keg and report, which are written when all has gone well. library: folders of programs and families that
+    come before those of Bittern. progress: shows the work, and warnings before it begins.
     Raises F1xx, F3xx, M1xx, E212, R101 to R112; a chip that cannot run the model is a refusal in the report.
     """
     progress = progress or Progress()

@@ -42,8 +42,10 @@ class Encoder:
         self.bound.checkpoint.close()
 
     def vectors(self, text: str | Sequence[int]) -> Reals:
-        """Return the vector of each token, [t, d]. text: gets its marks; or token ids. Raises R103, R104, R107, R117."""
-        ids = need_tokenizer(self.tokenizer).encode(text) if isinstance(text, str) else [int(token) for token in text]
+        """Return the vector of each token, [t, d]. text: or token ids, with marks. Raises R103, R104, R107, R117."""
+        if isinstance(text, str):
+            text = need_tokenizer(self.tokenizer).encode(text)
+        ids = [int(token) for token in text]
         places = self.bound.dims["places"]
         check_room(ids, 1, places, self.bound.dims["vocab"], places)
         return self._loaded.encode(np.array(ids, np.uint32))

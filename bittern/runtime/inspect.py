@@ -114,7 +114,7 @@ def kind_of(path: Path) -> str:
     if path.is_dir():
         return "huggingface" if (path / "config.json").exists() else ""
     if path.suffix == ".btn":
-        return "program"
+        return "program" if path.is_file() or not path.exists() else ""
     if is_gguf(path) or path.suffix == ".gguf":
         return "gguf"
     if path.suffix == ".keg":

@@ -14,6 +14,8 @@ EDGE = {
     "bittern.runtime.download": "streams a wheel",
     "bittern.runtime.store": "locks what it writes",
     "bittern.cli.frame": "ends on signals",
+    "bittern.chips.machine.memory": "maps machine code executable",
+    "bittern.chips.machine.calls": "calls machine code",
 }
 OUTSIDE = {"ctypes", "cffi", "subprocess", "socket", "ssl", "http", "urllib", "requests", "fcntl", "msvcrt", "signal"}
 

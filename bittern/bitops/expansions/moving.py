@@ -3,18 +3,7 @@
 from bittern.bitops.expand import Expander
 from bittern.bitops.expansions.table import Call, Outcome, expansion
 from bittern.bitops.handle import Handle
-from bittern.bitops.lanes import Lanes, unsigned
-
-
-def as_numbers(b: Expander, mask: Handle) -> Handle:
-    """Return a mask as integers: all bits set, or 0."""
-    of = mask_numbers(mask.type)
-    return b.select(mask, b.const(of, -1), b.const(of, 0))
-
-
-def mask_numbers(mask: Lanes) -> Lanes:
-    """Return the type of integers that hold a mask: as wide as a vector of 512 bits allows, at most i32."""
-    return mask.to({64: "i8", 32: "i16"}.get(mask.count, "i32"))
+from bittern.bitops.lanes import unsigned
 
 
 @expansion("broadcast")
@@ -27,7 +16,7 @@ def _broadcast(b: Expander, call: Call) -> Outcome:
 def _lane(b: Expander, call: Call) -> Outcome:
     (x,), k = call.operands, call.attributes["lane"]
     if x.type.is_mask:
-        return as_numbers(b, x).lane(k).ne(0)
+        return b.numbers(x).lane(k).ne(0)
     spill = b.spill(x.type)
     spill.store(0, x)
     return spill.load(call.result, 0, offset=k * call.result.bytes)
@@ -37,7 +26,7 @@ def _lane(b: Expander, call: Call) -> Outcome:
 def _collect(b: Expander, call: Call) -> Outcome:
     of = call.result
     if of.is_mask:
-        numbers = mask_numbers(of)
+        numbers = b.mask_type(of)
         scalars = [b.select(x, b.const(numbers.of(1), -1), b.const(numbers.of(1), 0)) for x in call.operands]
         return b.collect(*scalars).ne(0)
     spill = b.spill(of)
@@ -52,7 +41,7 @@ def _part(b: Expander, call: Call) -> Outcome:
     if of.is_scalar:
         return x.lane(first)
     if of.is_mask:
-        return b.collect(*[x.lane(first + k) for k in range(of.count)])
+        return b.collect(*b.lanes(x)[first : first + of.count])
     spill = b.spill(x.type)
     spill.store(0, x)
     return spill.load(of, 0, offset=first * of.element.bits // 8)
@@ -62,7 +51,7 @@ def _part(b: Expander, call: Call) -> Outcome:
 def _join(b: Expander, call: Call) -> Outcome:
     of = call.result
     if of.is_mask:
-        return b.collect(*[x.lane(k) for x in call.operands for k in range(x.type.count)])
+        return b.collect(*[lane for x in call.operands for lane in b.lanes(x)])
     spill = b.spill(of)
     for k, x in enumerate(call.operands):
         spill.store(0, x, offset=k * x.type.bytes)
@@ -71,8 +60,8 @@ def _join(b: Expander, call: Call) -> Outcome:
 
 @expansion("shuffle")
 def _shuffle(b: Expander, call: Call) -> Outcome:
-    count = call.operands[0].type.count
-    return b.collect(*[call.operands[p // count].lane(p % count) for p in call.attributes["picks"]])
+    lanes = [lane for x in call.operands for lane in b.lanes(x)]
+    return b.collect(*[lanes[p] for p in call.attributes["picks"]])
 
 
 @expansion("reinterpret")
@@ -82,7 +71,7 @@ def _reinterpret(b: Expander, call: Call) -> Outcome:
     source = x.type
     if source.count == of.count:
         return None
-    scalars = [_plain(x.lane(k)) for k in range(source.count)]
+    scalars = [_plain(lane) for lane in b.lanes(x)]
     ratio = max(source.count, of.count) // min(source.count, of.count)
     name = unsigned(of.of(1)).element.name
     if source.count > of.count:
@@ -115,7 +104,7 @@ def _lookup(b: Expander, call: Call) -> Outcome:
         return _by_parts(b, codes, tables, native)
     if entries < 1 << codes.type.element.bits:
         codes = codes & (entries - 1)
-    lanes = [codes.lane(k) for k in range(codes.type.count)]  # before the tables: these may need the same scratch
+    lanes = b.lanes(codes)  # before the tables: these may need the same scratch
     of = tables[0].type
     spill = b.spill(of, len(tables))
     for k, table in enumerate(tables):
@@ -142,10 +131,10 @@ def _by_parts(b: Expander, codes: Handle, tables: tuple[Handle, ...], native: in
 @expansion("mask_word")
 def _mask_word(b: Expander, call: Call) -> Outcome:
     (x,) = call.operands
-    word = x.lane(0).convert("u64")
-    for k in range(1, x.type.count):
-        word = word | (x.lane(k).convert("u64") << k)
-    return word
+    first, *rest = (lane.convert("u64") for lane in b.lanes(x))
+    for k, lane in enumerate(rest, 1):
+        first = first | (lane << k)
+    return first
 
 
 @expansion("word_mask")
@@ -161,6 +150,6 @@ def _first(b: Expander, call: Call) -> Outcome:
     if of.is_scalar or b.target.width == 0:
         lanes = [b.index(k) < count for k in range(of.count)]
         return lanes[0] if len(lanes) == 1 else b.collect(*lanes)
-    numbers = mask_numbers(of)
+    numbers = b.mask_type(of)
     limit = count.max(0).min(of.count).wrap(numbers.element.name)
     return b.const(numbers, list(range(of.count))) < limit.broadcast(of.count)

@@ -22,8 +22,8 @@ def _load_masked(b: Expander, call: Call) -> Outcome:
     """A lane that is not read needs a branch."""
     (place, mask), of, view = call.operands, call.result.of(1), _view(b, call)
     found = []
-    for k in range(mask.type.count):
-        branch = b.branch(mask.lane(k))
+    for k, truth in enumerate(b.lanes(mask)):
+        branch = b.branch(truth)
         with branch.yes:
             branch.give(view.load(of, place, offset=call.attributes["offset"] + k * of.bytes))
         with branch.no:
@@ -35,9 +35,8 @@ def _load_masked(b: Expander, call: Call) -> Outcome:
 @expansion("store_masked")
 def _store_masked(b: Expander, call: Call) -> Outcome:
     (place, mask, x), view = call.operands, _view(b, call)
-    scalars = [x.lane(k) for k in range(x.type.count)]
-    for k, scalar in enumerate(scalars):
-        with b.when(mask.lane(k)):
+    for k, (truth, scalar) in enumerate(zip(b.lanes(mask), b.lanes(x), strict=True)):
+        with b.when(truth):
             view.store(place, scalar, offset=call.attributes["offset"] + k * scalar.type.bytes)
     return ()
 
@@ -46,10 +45,9 @@ def _store_masked(b: Expander, call: Call) -> Outcome:
 def _gather(b: Expander, call: Call) -> Outcome:
     (place, steps), of, view = call.operands, call.result.of(1), _view(b, call)
     found = []
-    for k in range(steps.type.count):
-        step = steps.lane(k)
-        step = step.wrap("index") if step.type.element.name == "u64" else step.convert("index")
-        found.append(view.load(of, place + step, offset=call.attributes["offset"]))
+    for step in b.lanes(steps):
+        at = step.wrap("index") if step.type.element.name == "u64" else step.convert("index")
+        found.append(view.load(of, place + at, offset=call.attributes["offset"]))
     return found[0] if len(found) == 1 else b.collect(*found)
 
 
@@ -105,7 +103,7 @@ def _store_packed(b: Expander, call: Call) -> Outcome:
     if bits == 8:
         view.store(start, codes)
         return ()
-    scalars = [codes.lane(k) & ((1 << bits) - 1) for k in range(codes.type.count)]
+    scalars = [lane & ((1 << bits) - 1) for lane in b.lanes(codes)]
     for byte in range(codes.type.count * bits // 8):
         word = b.const("u8", 0)
         for k, code in enumerate(scalars):

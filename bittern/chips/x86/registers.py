@@ -23,6 +23,8 @@ from typing import NamedTuple
 from bittern.chips.machine.assembler import Label
 
 _LETTERS = {16: "x", 32: "y", 64: "z"}
+_SIZED = {0: "m", 1: "m1", 2: "m2", 4: "m4", 8: "m8", 16: "m16", 32: "m32", 64: "m64"}
+_SCALES = {1: 0, 2: 0x40, 4: 0x80, 8: 0xC0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,26 +112,29 @@ def at(
     4, 8. displacement: fits 32 bits signed. size: bytes, where the other operands do not say it.
     """
     assert -0x80000000 <= displacement <= 0x7FFFFFFF, ("the displacement needs more than 32 bits", displacement)
-    assert base is None or base.size == 8, ("not a base", base)
-    rex = base.low if base else 0
-    low = base.number & 7 if base else -1
-    form = f"m{size}" if size else "m"
+    form = _SIZED[size]
+    if base is None:
+        low, below, rex = -1, 5, 0
+    else:
+        assert base.size == 8, ("not a base", base)
+        low = below = base.number & 7
+        rex = base.low
     if index is None:
         # Without a base, or with one whose low bits mean "SIB follows", a SIB byte without an index is needed.
-        sib = -1 if base and low != 4 else 0x20 | (low if base else 5)
-        return Memory(form, low, sib, displacement, rex)
-    assert index.number != 4 or index.size != 8, "rsp cannot be an index"
+        sib = 0x20 | below if low in (-1, 4) else -1
+        return tuple.__new__(Memory, (form, low, sib, displacement, rex, 0, 0, None))
     assert index.size in (8, 16, 32, 64), ("not an index", index)
-    sib = {1: 0, 2: 0x40, 4: 0x80, 8: 0xC0}[scale] | (index.number & 7) << 3 | (low if base else 5)
-    high = 0
-    if index.size != 8:
-        form, high = "v" + index.form, index.number >> 4 << 27
-    return Memory(form, low, sib, displacement, rex | (0x42 if index.number & 8 else 0), high)
+    assert index.number != 4 or index.size != 8, "rsp cannot be an index"
+    sib = _SCALES[scale] | (index.number & 7) << 3 | below
+    rex |= 0x42 if index.number & 8 else 0
+    if index.size == 8:
+        return tuple.__new__(Memory, (form, low, sib, displacement, rex, 0, 0, None))
+    return Memory("v" + index.form, low, sib, displacement, rex, index.number >> 4 << 27)
 
 
 def at_label(label: Label, displacement: int = 0, size: int = 0) -> Memory:
     """Return the operand at a label, such as a constant's, plus bytes; it is addressed relative to the code."""
-    return Memory(f"m{size}" if size else "m", 5, -1, displacement, 0, 0, 0, label)
+    return Memory(_SIZED[size], 5, -1, displacement, 0, 0, 0, label)
 
 
 def broadcast(memory: Memory, lanes: int = 0) -> Memory:

@@ -178,9 +178,9 @@ def _fixed(operand: Operand) -> frozenset[str]:
 
 def immediate_form(value: int) -> str:
     """Return the form of an immediate: i n u (fits signed and not negative, negative, fits unsigned only) and bits."""
-    if -128 <= value < 128:
-        return "one" if value == 1 else "i8" if value >= 0 else "n8"
-    for bits in (8, 16, 32, 64):
+    if -128 <= value < 256:
+        return "one" if value == 1 else "u8" if value > 127 else "i8" if value >= 0 else "n8"
+    for bits in (16, 32, 64):
         if -1 << bits - 1 <= value < 0:
             return f"n{bits}"
         if 0 <= value < 1 << bits:

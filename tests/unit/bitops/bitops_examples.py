@@ -28,7 +28,8 @@ _SSE_LIKE = (
     "shr_uniform.i32 round.f32.i32 popcount.u8"
 )
 _AVX512_LIKE = (
-    _SSE_LIKE + " first load_masked store_masked gather dot4 shl shr rotl rotr popcount lookup lookup2 convert wrap round "
+    _SSE_LIKE
+    + " first load_masked store_masked gather dot4 shl shr rotl rotr popcount lookup lookup2 convert wrap round "
     "round_even floor ceil trunc abs mul mul_high clz"
 )
 SSE = Target("sse-like", 128, frozenset(_ALL_SCALAR.split()), frozenset(_SSE_LIKE.split()))
@@ -36,7 +37,10 @@ AVX = Target("avx-like", 256, frozenset(_ALL_SCALAR.split()), frozenset(_SSE_LIK
 AVX512 = Target("avx512-like", 512, frozenset(_ALL_SCALAR.split()), frozenset(_AVX512_LIKE.split()))
 # The scalars of the base set, and vectors of 128 bits that can only be added, chosen, compared, loaded and stored.
 TINY = Target(
-    "tiny", 128, BASE.scalar | {"parallel", "barrier"}, frozenset("const add sub and or select eq lt load store".split())
+    "tiny",
+    128,
+    BASE.scalar | {"parallel", "barrier"},
+    frozenset("const add sub and or select eq lt load store".split()),
 )
 TARGETS = (BASE, TINY, SSE, AVX, AVX512)
 
@@ -206,7 +210,7 @@ def argmax() -> Example:
 
     with b.loop(0, n, 16, low, none) as loop:
         i, best, where = loop
-        mask = b.first(n - i, 16)
+        mask = b.first(b.index(n) - i, 16)
         value = b.select(mask, x.load("f32x16", i, mask), low)
         at = b.select(mask, i.wrap("u32").broadcast(16) + iota, none)
         loop.carry(*better(value, at, best, where))

@@ -4,6 +4,7 @@ import gc
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,9 +31,17 @@ def adder() -> Assembler:
     return a
 
 
+def mappings() -> list[str]:
+    """Return the mappings of this process, or skip where the system does not tell."""
+    listing = Path("/proc/self/maps")
+    if not listing.is_file():
+        pytest.skip("this system lists no mappings")
+    return listing.read_text().splitlines()
+
+
 def rights(address: int) -> str:
     """Return the rights of the mapping that an address lies in, such as `r-xp`."""
-    for line in Path("/proc/self/maps").read_text().splitlines():
+    for line in mappings():
         span, right, *_ = line.split()
         start, end = (int(part, 16) for part in span.split("-"))
         if start <= address < end:
@@ -41,7 +50,6 @@ def rights(address: int) -> str:
 
 
 @pytest.mark.parametrize("way", list(WAYS))
-@pytest.mark.req("K027")
 def test_code_runs_and_is_never_writable(way: str) -> None:
     features()
     program = executable(adder().finish(), {way: WAYS[way]})
@@ -54,18 +62,18 @@ def test_code_runs_and_is_never_writable(way: str) -> None:
 
 def test_no_mapping_of_the_process_is_writable_and_executable_through_us() -> None:
     features()
-    before = {line for line in Path("/proc/self/maps").read_text().splitlines() if "rwx" in line}
+    before = {line for line in mappings() if "rwx" in line}
     programs = [executable(adder().finish(), {way: made}) for way, made in WAYS.items()]
-    assert {line for line in Path("/proc/self/maps").read_text().splitlines() if "rwx" in line} <= before
+    assert {line for line in mappings() if "rwx" in line} <= before
     assert len(programs) == len(WAYS)
 
 
 def test_a_refusal_has_a_code_and_names_the_way_out() -> None:
-    def refused(data: bytes) -> "object":
+    def refused(data: bytes) -> Any:
         raise PermissionError(13, "Permission denied")
 
     with pytest.raises(BitternError) as caught:
-        executable(adder().finish(), {"memory file": refused, "mprotect": refused})  # type: ignore[dict-item]
+        executable(adder().finish(), {"memory file": refused, "mprotect": refused})
     assert caught.value.code == "R161" and "memory file: [Errno 13] Permission denied; mprotect" in caught.value.what
     assert "`vm`" in caught.value.remedy
 
@@ -73,10 +81,10 @@ def test_a_refusal_has_a_code_and_names_the_way_out() -> None:
 def test_one_refused_way_is_not_the_end() -> None:
     features()
 
-    def refused(data: bytes) -> "object":
+    def refused(data: bytes) -> Any:
         raise AttributeError("no memory files here")
 
-    program = executable(adder().finish(), {"memory file": refused, "mprotect": WAYS["mprotect"]})  # type: ignore[dict-item]
+    program = executable(adder().finish(), {"memory file": refused, "mprotect": WAYS["mprotect"]})
     assert program.way == "mprotect"
 
 
@@ -85,7 +93,7 @@ def test_a_function_keeps_its_code() -> None:
     made = [entry(executable(adder().finish()), ("i64", "i64"), "i64") for _ in range(20)]
     gc.collect()
     assert [call(number, 1) for number, call in enumerate(made)] == list(range(1, 21))
-    assert isinstance(made[0].program, Executable)  # type: ignore[attr-defined]
+    assert isinstance(made[0].program, Executable)
 
 
 def test_floats_pass_and_constants_travel_along() -> None:

@@ -82,7 +82,7 @@ def ones(x: Array) -> Array:
     return np.array([int(value).bit_count() for value in x], x.dtype)
 
 
-# mnemonic without v, operand types, meaning of the operands (the first is also the old result); sizes; features
+# Legacy mnemonic, type of the lanes, meaning.
 TWO: tuple[tuple[str, str, Meaning], ...] = (
     ("paddb", "i1", lambda a, b: a + b),
     ("paddd", "i4", lambda a, b: a + b),
@@ -163,11 +163,6 @@ def test_logic(name: str, meaning: Meaning) -> None:
             operands = (a, b) if size == 16 else (a, a, b)
             found = lanes(mnemonic, size, operands, result=np.zeros(size, np.uint8))
             assert found.tobytes() == meaning(a, b).tobytes(), mnemonic
-
-
-def masks(dice: np.random.Generator) -> Array:
-    """Return 64 random bits."""
-    return np.frombuffer(dice.bytes(8), np.uint64).copy()
 
 
 @pytest.mark.req("C045")

@@ -25,7 +25,6 @@ def facts(names: frozenset[str]) -> dict[tuple[int, int], Facts]:
     return {place: (row[0], row[1], row[2], row[3]) for place, row in words.items()}
 
 
-@pytest.mark.req("C043")
 def test_made_up_processors_get_their_tier() -> None:
     for wanted in TIERS:
         found = decode(facts(wanted.features), SAVED["avx512"])

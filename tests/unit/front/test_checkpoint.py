@@ -12,7 +12,7 @@ import pytest
 from gguf_files import SAMPLES, build
 
 from bittern.base.errors import BitternError
-from bittern.front.checkpoint import Checkpoint, Part, shown
+from bittern.front.checkpoint import Part, shown
 from bittern.front.gguf import open_gguf
 
 LONG_AGO = 1_600_000_000

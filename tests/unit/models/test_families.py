@@ -242,6 +242,13 @@ def test_the_kind_of_a_model_is_asked_for(tmp_path: Path) -> None:
     assert caught.value.code == "R118" and "`mean`" in caught.value.remedy
 
 
+def test_a_chip_without_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bittern.runtime.encoder._chip", lambda name: object())
+    with pytest.raises(bittern.BitternError) as caught:
+        bittern.load_encoder(f.GOLDEN / "bert")
+    assert caught.value.code == "R119"
+
+
 def test_a_matrix_that_is_not_ternary(tmp_path: Path) -> None:
     data = bytearray(_as_file("bitnet", tmp_path).read_bytes())
     with open_gguf(_file(tmp_path, bytes(data))) as checkpoint:

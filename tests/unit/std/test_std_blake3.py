@@ -73,6 +73,7 @@ def tree(text: bytes, first: int = 0, root: int = 8) -> list[int]:
     return value
 
 
+@pytest.mark.req("C011")
 @pytest.mark.covers("blake3.blake3")
 @pytest.mark.parametrize("n", RECORDED)
 def test_recorded_digests(run: Any, n: int) -> None:

@@ -142,6 +142,7 @@ def mixed(v: int) -> int:
     return v ^ v >> 33
 
 
+@pytest.mark.req("C011")
 @pytest.mark.covers("sketch.simhash")
 def test_simhash(run: Any) -> None:
     rng = np.random.default_rng(2)
@@ -152,6 +153,7 @@ def test_simhash(run: Any) -> None:
         assert int(run("sketch.simhash", item, weight, dims=(n,))) == expected
 
 
+@pytest.mark.req("C011")
 @pytest.mark.covers("sketch.minhash", "sketch.minhash_similarity")
 def test_minhash(run: Any) -> None:
     from_seed = [int(run("random.split_mix", np.uint64(9), np.uint64(j))) for j in range(64)]

@@ -88,6 +88,7 @@ def test_sums(run: Any, n: int) -> None:
         assert int(run("checksums.internet_checksum", x, dims=dims)) == 0xFFFF - folded
 
 
+@pytest.mark.req("C011")
 @pytest.mark.covers("checksums.fnv1a_32", "checksums.fnv1a_64")
 def test_fnv1a(run: Any) -> None:
     known = {b"": (0x811C9DC5, 0xCBF29CE484222325), b"a": (0xE40C292C, 0xAF63DC4C8601EC8C),
@@ -101,6 +102,7 @@ def test_fnv1a(run: Any) -> None:
     assert int(run("checksums.fnv1a_64", as_array(data), dims=(50,))) == h
 
 
+@pytest.mark.req("C011")
 @pytest.mark.covers("mixers.murmur_mix_32", "mixers.murmur_mix_64", "mixers.murmur_unmix_64", "mixers.place_below")
 def test_finalisers(run: Any) -> None:
     x = np.random.default_rng(1).integers(0, 2**64, 500, np.uint64)
@@ -135,6 +137,7 @@ SIP_2_4 = [
 ]  # fmt: skip
 
 
+@pytest.mark.req("C011")
 @pytest.mark.covers("siphash.siphash_2_4", "siphash.siphash")
 def test_siphash_2_4_answers_of_the_authors(run: Any) -> None:
     for n, expected in enumerate(SIP_2_4):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 
+@pytest.mark.req("C008")
 @pytest.mark.covers("interleave.interleave", "interleave.interleave_3", "interleave.interleave_4")
 @pytest.mark.covers("interleave.separate", "interleave.separate_3", "interleave.separate_4")
 @pytest.mark.parametrize(("kind", "dtype"), [("u8", np.uint8), ("f32", np.float32)])
@@ -29,6 +30,7 @@ def woven(parts: list[int], bits: int) -> int:
     return int("".join("".join(column) for column in zip(*texts, strict=True)), 2)
 
 
+@pytest.mark.req("C008")
 @pytest.mark.covers("interleave.interleave_bits", "interleave.separate_bits")
 def test_all_pairs_of_bytes(run: Any) -> None:
     a, b = (v.ravel() for v in np.meshgrid(np.arange(256, dtype=np.uint8), np.arange(256, dtype=np.uint8)))
@@ -38,6 +40,7 @@ def test_all_pairs_of_bytes(run: Any) -> None:
     assert np.array_equal(back[0], a) and np.array_equal(back[1], b)
 
 
+@pytest.mark.req("C008")
 @pytest.mark.covers("interleave.interleave_bits_4", "interleave.separate_bits_4")
 def test_four_words(run: Any) -> None:
     x = np.random.default_rng(4).integers(0, 2**16, (80, 4)).astype(np.uint16)
@@ -60,6 +63,7 @@ def curve(order: int) -> list[tuple[int, int]]:
     ]
 
 
+@pytest.mark.req("C008")
 @pytest.mark.covers("hilbert.hilbert", "hilbert.hilbert_point")
 def test_hilbert_of_every_square(run: Any) -> None:
     for order in range(8):
