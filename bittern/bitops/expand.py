@@ -38,6 +38,7 @@ class Expander(Builder):
         self._constants: dict[Value, tuple[int, ...]] = {}
         self._guards: dict[Value, Handle] = {}  # masks made by `first` -> the count
         self._joint: dict[Value, tuple[Value, ...]] = {}  # masks made by `and`
+        self._lanes: dict[Value, list[Handle]] = {}  # vectors made of scalars
 
     def can(self, kind: str, *operands: Lanes, of: Lanes) -> bool:
         """Whether the target has a kind whose result is of a type."""
@@ -51,6 +52,8 @@ class Expander(Builder):
 
     def lanes(self, x: Handle) -> list[Handle]:
         """Return all lanes of a value as scalars."""
+        if x.value in self._lanes:
+            return self._lanes[x.value]
         of = x.type.of(1)
         if x.type.is_mask and not self.can("lane", x.type, of=of) and x.value not in self._guards | self._joint:
             return [lane.ne(0) for lane in self.lanes(self.numbers(x))]
@@ -77,6 +80,10 @@ class Expander(Builder):
         made = self._made(kind, operands, attributes)
         if kind == "first":
             self._guards[made[0]] = Handle(self, operands[0])
+        elif kind == "collect":
+            self._lanes[made[0]] = [Handle(self, v) for v in operands]
+        elif kind == "broadcast":
+            self._lanes[made[0]] = [Handle(self, operands[0])] * made[0].type.count
         elif kind == "and" and made[0].type.is_mask:
             self._joint[made[0]] = tuple(operands)
         return made

@@ -128,5 +128,3 @@ def _text(text: str) -> str:
 
 def _texts(texts: Sequence[str]) -> str:
     return f"[{', '.join(map(_text, texts))}]"
-
-

@@ -130,7 +130,59 @@ class Ranges:
         above = [high for high in (*choices, *self._tops(choices)) if all(proves(high - c) for c in choices)]
         return self._bounded(step.result.type, [*lows, *below], [*highs, *above])
 
-    def among(self, step: Step, choices: Sequence[Dim]) -> "Dim | None":
+    def implied(self, mask: Value, truth: bool) -> list[Dim]:
+        """Return polynomials that are at least 0 where a mask is set, or is not; of vectors lane by lane."""
+        step = self.step_of(mask)
+        if step is None:
+            return []
+        if step.kind == "not":
+            return self.implied(step.operands[0], not truth)
+        if (step.kind == "and" and truth) or (step.kind == "or" and not truth):
+            return [d for v in step.operands for d in self.implied(v, truth)]
+        if step.kind == "lane" and truth:
+            return [count - step.attributes["lane"] - 1 for count in self.counts(step.operands[0])]
+        if step.kind not in ("eq", "lt", "le") or not step.operands[0].type.is_integer:
+            return []
+        low, high = (self.of(v) for v in step.operands)
+        if step.kind == "eq":
+            return [low - high, high - low] if truth else []
+        strict = (step.kind == "lt") == truth
+        return [(high - low if truth else low - high) - (1 if strict else 0)]
+
+    def counts(self, mask: Value) -> list[Dim]:
+        """Return counts such that the mask has no lane at or beyond any of them."""
+        step = self.step_of(mask)
+        if step is None:
+            return []
+        if step.kind == "and":
+            return [count for v in step.operands for count in self.counts(v)]
+        if step.kind == "part":
+            return [count - step.attributes["first"] for count in self.counts(step.operands[0])]
+        return [self.of(step.operands[0])] if step.kind == "first" else []
+
+    def chosen(self, step: Step, choices: Sequence[Dim]) -> Dim:
+        """Make an unknown that is the first choice where a mask is set, else the second."""
+        sides = [self.implied(step.operands[0], truth) for truth in (True, False)]
+        below = [low for low in (ZERO, *choices) if self._holds_for(sides, [c - low for c in choices])]
+        tops = (*choices, *self._tops(choices))
+        above = [high for high in tops if self._holds_for(sides, [high - c for c in choices])]
+        return self._bounded(step.result.type, below, above)
+
+    def _holds_for(self, sides: Sequence[list[Dim]], wanted: Sequence[Dim]) -> bool:
+        known = self.prover.known
+        for side, polynomial in zip(sides, wanted, strict=True):
+            known += side
+            holds = self.prover.proves(polynomial)
+            del known[len(known) - len(side) :]
+            if not holds:
+                return False
+        return True
+
+    def move(self, value: Value, source: Value) -> None:
+        """Tell that a value is some lane of another one."""
+        self._found[value] = self.among(value.type, [self.of(source)])
+
+    def among(self, of: Lanes, choices: Sequence[Dim]) -> Dim:
         """Make an unknown that is some lane of one of the choices."""
         if all(self._fixed(c) and c == choices[0] for c in choices):
             return choices[0]
@@ -140,7 +192,7 @@ class Ranges:
         above = [dim(max(highs))] if len(highs) == len(ranges) else []
         tops = [top for top in (*choices, *self._tops(choices)) if self._fixed(top)]
         above += [top for top in tops if all(self.prover.proves(top - c) for c in choices)]
-        return self._bounded(step.result.type, below, above)
+        return self._bounded(of, below, above)
 
     def _fixed(self, value: Dim) -> bool:
         """Whether the polynomial is the same in all lanes."""
@@ -212,7 +264,7 @@ def _truth(ranges: Ranges, step: Step, x: list[Dim]) -> "Dim | None":
 
 def _moved(ranges: Ranges, step: Step, x: list[Dim]) -> "Dim | None":
     """Lanes change places: any lane of the operands, no longer the same one."""
-    return ranges.among(step, x)
+    return ranges.among(step.result.type, x)
 
 
 def _clamped(ranges: Ranges, step: Step, x: list[Dim]) -> "Dim | None":
@@ -242,7 +294,7 @@ _RULES: dict[str, _Rule] = {
     "rem": _remainder,
     "min": _minimum,
     "max": _maximum,
-    "select": lambda ranges, step, x: ranges.between(step, x),
+    "select": lambda ranges, step, x: ranges.chosen(step, x),
     "shl": _shl,
     "shr": _shr,
     "and": _both_bits,

@@ -69,6 +69,7 @@ class _Checker:
         self._defined: set[Value] = set()  # anywhere, so far
         self._sight: set[Value] = set()  # in this block or around it
         self._parallel: list[set[Value]] = []  # what each parallel loop around here saw from outside
+        self._held: dict[str, dict[int, Value]] = {}  # scratch: what was stored where in this block
         self._steady: list[bool] = [True]  # whether all rounds of the parallel loop come by here alike
 
     def range_of(self, value: Value) -> "tuple[int | None, int | None]":
@@ -113,7 +114,9 @@ class _Checker:
             self.ranges.define(inner)
             row = KINDS[inner.kind]
             if row.form == "control":
+                self._held.clear()
                 self._control(inner)
+                self._held.clear()
             elif row.form == "memory":
                 self._access(inner)
             self._define(inner.results, inner)
@@ -167,30 +170,11 @@ class _Checker:
         self._steady.append(False)
         for block, truth in zip(step.blocks, (True, False), strict=True):
             saved = self.ranges.save()
-            self.ranges.prover.known += self._known(step.operands[0], truth)
+            self.ranges.prover.known += self.ranges.implied(step.operands[0], truth)
             if self._expects(block, (), step):
                 self._block(block, types, step)
             self.ranges.restore(saved, self._sight)
         self._steady.pop()
-
-    def _known(self, value: Value, truth: bool) -> list[Dim]:
-        """Return the polynomials that are at least 0 where a truth is set, or is not."""
-        step = self.ranges.step_of(value)
-        if step is None or not value.type.is_scalar:
-            return []
-        if step.kind == "not":
-            return self._known(step.operands[0], not truth)
-        if (step.kind == "and" and truth) or (step.kind == "or" and not truth):
-            return [d for v in step.operands for d in self._known(v, truth)]
-        if step.kind == "lane" and truth:
-            return [count - step.attributes["lane"] - 1 for count in self._counts(step.operands[0])]
-        if step.kind not in ("eq", "lt", "le") or not step.operands[0].type.is_integer:
-            return []
-        low, high = (self.ranges.of(v) for v in step.operands)
-        if step.kind == "eq":
-            return [low - high, high - low] if truth else []
-        strict = (step.kind == "lt") == truth
-        return [(high - low if truth else low - high) - (1 if strict else 0)]
 
     def _while(self, step: Step) -> None:
         types = [INDEX_TYPE, *(v.type for v in step.results)]
@@ -268,10 +252,29 @@ class _Checker:
             address, count = address + self.ranges.of(step.operands[1]) * each, dim(1)
         inside = self._inside(address, count, of.element.bits // 8, buffer)
         if not inside and step.kind.endswith("masked"):
-            inside = any(self._guarded(address, c, of, buffer) for c in self._counts(step.operands[1]))
+            inside = any(self._guarded(address, c, of, buffer) for c in self.ranges.counts(step.operands[1]))
         if not inside:
             self._unproven(step, buffer, address, count * (of.element.bits // 8))
         self.accesses[step] = Access(self._alignment(address, buffer))
+        if buffer.access == "scratch" and step.kind in ("load", "store"):
+            self._forward(step, buffer, address.constant, of)
+
+    def _forward(self, step: Step, buffer: Buffer, address: "int | None", of: Lanes) -> None:
+        """Let a load from scratch, in the block of the store, be some lane of what was stored."""
+        held = self._held.setdefault(buffer.name, {})
+        if address is None:
+            held.clear()
+        elif step.kind == "store":
+            for start, stored in list(held.items()):
+                if start < address + of.bytes and address < start + stored.type.bytes:
+                    del held[start]
+            held[address] = step.operands[-1]
+        else:
+            for start, stored in held.items():
+                if start <= address and address + of.bytes <= start + stored.type.bytes:
+                    if of.is_integer and stored.type.element == of.element:
+                        self.ranges.move(step.result, stored)
+                    return
 
     def _inside(self, address: Dim, count: Dim, size: int, buffer: Buffer) -> bool:
         proves, end = self.ranges.prover.proves, buffer.size * (buffer.element.bits // 8)
@@ -284,17 +287,6 @@ class _Checker:
         inside = self._inside(address, count, of.element.bits // 8, buffer)
         known.pop()
         return inside
-
-    def _counts(self, mask: Value) -> list[Dim]:
-        """Return counts such that the mask has no lane at or beyond any of them."""
-        step = self.ranges.step_of(mask)
-        if step is None:
-            return []
-        if step.kind == "and":
-            return [count for v in step.operands for count in self._counts(v)]
-        if step.kind == "part":
-            return [count - step.attributes["first"] for count in self._counts(step.operands[0])]
-        return [self.ranges.of(step.operands[0])] if step.kind == "first" else []
 
     def _packed(self, step: Step, buffer: Buffer) -> None:
         of, bits = (step.results or step.operands[-1:])[0].type, step.attributes["bits"]

@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "check": "Check programs: every error at once, with its place.",
     "explain": "Say what an error code means.",
     "families": "List the model families and what each was run from.",
+    "fmt": "Format programs; comments and line breaks stay.",
     "generate": "Continue a prompt and stream the text.",
     "inspect": "Show what a file holds: its tensors, its graph, or how two differ.",
     "models": "List the models that can be pulled or are in the store.",

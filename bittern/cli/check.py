@@ -27,6 +27,5 @@ def command(
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for diagnostic in found:
         print(render.as_text(diagnostic, colour))
-    if found:
-        print(f"\n{len(found)} error{'s' * (len(found) > 1)}")
+    print(f"\n{len(found)} error{'s' * (len(found) > 1)}" if found else "No errors.")
     return 1 if found else 0

@@ -1,5 +1,6 @@
 """`bittern inspect`: what a file holds: its tensors, its graph, one node of it, or how two graphs differ."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,16 +44,17 @@ def command(
     if other is not None and (facts is not None or onnx is not None):
         raise BitternError(BAD_ARGUMENTS, "--facts and --onnx take one PATH, not two.", "Leave OTHER out.")
     found = _opened(path, library or [])
+    told = [] if facts is None else _facts(found, facts, as_json)
     second = None if other is None else _opened(other, library or [])
     written = _written(found, second, html, onnx)
-    if facts is not None:
-        _facts(found, facts, as_json)
+    if told:
+        print("\n".join(told))
+    elif written and not as_json:
+        print("\n".join(written))
     elif second is not None:
         _difference(found, second, as_json)
     elif as_json:
         print_json(found.as_json())
-    elif written:
-        print("\n".join(written))
     else:
         from bittern.runtime.inspect_text import inspection_text
 
@@ -83,8 +85,9 @@ def _written(found: "Inspection", second: "Inspection | None", html: Path | None
     return lines
 
 
-def _facts(found: "Inspection", name: str, as_json: bool) -> None:
-    """Print the ten facts of a node."""
+def _facts(found: "Inspection", name: str, as_json: bool) -> list[str]:
+    """Return the ten facts of a node, as lines or as one JSON object. Raises R122, R123."""
+    from bittern.base.json_text import json_text
     from bittern.graph.facts import facts_of
     from bittern.graph.lookup import find_node
     from bittern.runtime.inspect_text import printable
@@ -92,11 +95,10 @@ def _facts(found: "Inspection", name: str, as_json: bool) -> None:
     function, node = find_node(found.roots, name)
     told = facts_of(node, function.labels.dims)
     if as_json:
-        print_json({"node": node.id.hex(), "function": function.name, "facts": told})
-        return
-    print(f"{printable(name)}: node {node.id.hex()} of {printable(function.name)}")
-    for fact, text in told.items():
-        print(f"  {fact:18} {printable(text)}")
+        encoding = sys.stdout.encoding or "utf-8"
+        return [json_text({"node": node.id.hex(), "function": function.name, "facts": told}, encoding)]
+    head = f"{printable(name)}: node {node.id.hex()} of {printable(function.name)}"
+    return [head, *(f"  {fact:18} {printable(text)}" for fact, text in told.items())]
 
 
 def _difference(left: "Inspection", right: "Inspection", as_json: bool) -> None:

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bittern.base.errors import BitternError, code, nearest
+from bittern.base.html_table import html_table
 from bittern.graph.node import Blob
 from bittern.types.elements import Element
 
@@ -66,6 +67,17 @@ class TensorInfo:
         if self.element.is_format:
             return (*self.shape[:-1], self.shape[-1] // self.element.columns, self.element.bytes)
         return self.shape
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows of the tensor."""
+        rows = (
+            ("element", self.element),
+            ("shape", list(self.shape)),
+            ("stored", f"{self.element.dtype}{list(self.storage_shape)}"),
+            ("bytes", self.size),
+            ("offset", self.offset),
+        )
+        return html_table(f"tensor {self.name}", rows)
 
 
 @dataclass(frozen=True, slots=True)

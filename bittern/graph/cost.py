@@ -6,8 +6,9 @@ answer holds for every batch and context. What a plan does about it (fusion, pac
 Counting. A `dot` of n values is n multiply-accumulates for every value of its result. Arithmetic, comparisons, bits and
 conversions are one operation for every value of their result; reductions and scans one for every value that they take.
 Moving data is no operation. Bytes count each input once and the result once, in the stored form: a format's blocks, and
-one byte for every value of 8 bits or fewer. A call, map or loop costs what its bodies do, as often as they run; its bytes
-are those that cross its own edge and those of the constants inside. `size`, `item`, `tuple` and parameters cost nothing.
+one byte for every value of 8 bits or fewer. A call, map or loop costs what its bodies do, as often as they run; its
+bytes are those that cross its own edge and those of the constants inside. `size`, `item`, `tuple` and parameters cost
+nothing.
 """
 
 from collections.abc import Sequence
@@ -16,19 +17,22 @@ from dataclasses import dataclass, field, replace
 from bittern.base.errors import BitternError
 from bittern.graph.difference import nodes_of
 from bittern.graph.node import Blob, Function, Node, functions_of, walk
-from bittern.types.dims import ZERO, Dim, dim
+from bittern.types.dims import ZERO, Dim, DimTooLargeError, dim
 from bittern.types.values import Tensor, Token, Tuple, Type
 
 _FREE = ("param", "const", "tuple", "item", "size")
 _MOVES = frozenset(
-    "reshape permute reverse slice concat stack pad broadcast fill iota windows take dynamic_slice update scatter "
-    "blocks move from_bits bits".split()
+    {
+        *("reshape", "permute", "reverse", "slice", "concat", "stack", "pad", "broadcast", "fill", "iota", "windows"),
+        *("take", "dynamic_slice", "update", "scatter", "blocks", "move", "from_bits", "bits"),
+    }
 )
 _OVER_INPUT = frozenset(
-    "sum product max_of min_of argmax argmin all_of any_of xor_of scan_sum scan_max scan_xor scatter_add".split()
+    {
+        *("sum", "product", "max_of", "min_of", "argmax", "argmin", "all_of", "any_of", "xor_of"),
+        *("scan_sum", "scan_max", "scan_xor", "scatter_add"),
+    }
 )
-
-
 _MOST_TERMS = 512  # of one number
 
 
@@ -45,13 +49,8 @@ class Cost:
     def substitute(self, dims: Sequence[Dim]) -> "Cost":
         """Return the cost with dimension parameter i replaced by dims[i]."""
         numbers = (self.macs, self.operations, self.read, self.written)
-        if any(_width(number, dims) > _MOST_TERMS for number in numbers):
-            return UNTOLD
-        return Cost(*(number.substitute(dims) for number in numbers), self.note)
-
-
-class _TooWideError(Exception):
-    """A product of dimensions has more terms than we compute."""
+        macs, operations, read, written = (number.substitute(dims) for number in numbers)
+        return Cost(macs, operations, read, written, self.note)
 
 
 UNTOLD = Cost(note="not told: the sizes have too many terms")
@@ -86,7 +85,7 @@ class Costs:
             inside = [self._constants(function) for function in functions_of(node)]
             read, written = _total([*(bytes_of(i.type) for i in node.inputs), *inside]), bytes_of(node.type)
             macs, operations, note = self._work(node)
-        except _TooWideError:
+        except DimTooLargeError:
             return UNTOLD
         return Cost(macs, operations, read, written, note)
 
@@ -101,10 +100,12 @@ class Costs:
     def _sum(self, parts: list[Cost]) -> Cost:
         note = next((part.note for part in parts if part.note), "")
         try:
-            numbers = [_total([getattr(p, name) for p in parts]) for name in ("macs", "operations", "read", "written")]
-        except _TooWideError:
+            macs = _total([part.macs for part in parts])
+            operations = _total([part.operations for part in parts])
+            read, written = _total([part.read for part in parts]), _total([part.written for part in parts])
+        except DimTooLargeError:
             return UNTOLD
-        return Cost(*numbers, note)
+        return Cost(macs, operations, read, written, note)
 
     def _work(self, node: Node) -> tuple[Dim, Dim, str]:
         """Return multiply-accumulates, operations, and what they leave open."""
@@ -122,7 +123,7 @@ class Costs:
         if node.kind == "dot":
             taken = node.inputs[0].type
             assert isinstance(taken, Tensor)
-            return _times(_values(node.type), taken.shape[-1]), ZERO, ""
+            return _values(node.type) * taken.shape[-1], ZERO, ""
         return ZERO, _values(node.inputs[0].type if node.kind in _OVER_INPUT else node.type), ""
 
     def _repeated(self, node: Node) -> tuple[Dim, Dim, str]:
@@ -133,7 +134,7 @@ class Costs:
         if node.kind == "map":
             count = node["count"]
             assert isinstance(count, Dim)
-            return _times(macs, count), _times(operations, count), note
+            return macs * count, operations * count, note
         if node.kind == "while":
             test = node["test"]
             assert isinstance(test, Function)
@@ -141,12 +142,16 @@ class Costs:
             macs, operations = macs + tested.macs, operations + tested.operations
             limit = known_size(node.inputs[0])
             if limit is not None:
-                return _times(macs, limit), _times(operations, limit), f"at most: a `while` ends before its limit. {note}".strip()
+                return (
+                    macs * limit,
+                    operations * limit,
+                    f"at most: a `while` ends before its limit. {note}".strip(),
+                )
         else:
             low, high = known_size(node.inputs[0]), known_size(node.inputs[1])
             if low is not None and high is not None:
                 turns = high - low
-                return _times(macs, turns), _times(operations, turns), note
+                return macs * turns, operations * turns, note
         return macs, operations, f"one turn: how often a `{node.kind}` runs depends on data. {note}".strip()
 
     def _dearest(self, node: Node) -> tuple[Dim, Dim, str]:
@@ -192,8 +197,8 @@ def bytes_of(type_: Type) -> Dim:
         return _total([bytes_of(item) for item in type_.items])
     if type_.element.is_format:
         *rows, columns = type_.shape
-        return _times(_product([*rows, columns // type_.element.columns]), dim(type_.element.bytes))
-    return _times(_product(type_.shape), dim(max(1, type_.element.bits // 8)))
+        return _product([*rows, columns // type_.element.columns]) * dim(type_.element.bytes)
+    return _product(type_.shape) * dim(max(1, type_.element.bits // 8))
 
 
 def bits_of(type_: Type) -> str:
@@ -216,14 +221,8 @@ def _values(type_: Type) -> Dim:
 def _product(sizes: Sequence[Dim]) -> Dim:
     product = dim(1)
     for size in sizes:
-        product = _times(product, size)
+        product = product * size
     return product
-
-
-def _times(x: Dim, y: Dim) -> Dim:
-    if len(x.terms) * len(y.terms) > _MOST_TERMS:
-        raise _TooWideError
-    return x * y
 
 
 def _total(numbers: Sequence[Dim]) -> Dim:
@@ -233,20 +232,6 @@ def _total(numbers: Sequence[Dim]) -> Dim:
     total = ZERO
     for number, count in sums.items():
         if len(total.terms) + len(number.terms) > _MOST_TERMS:
-            raise _TooWideError
+            raise DimTooLargeError(f"more than {_MOST_TERMS} terms")
         total = total + number * count
     return total
-
-
-def _width(number: Dim, dims: Sequence[Dim]) -> int:
-    """Return a bound on the terms that a number has once the dimensions are put in."""
-    width = 0
-    for monomial, _ in number.terms:
-        product = 1
-        for atom in monomial:
-            if isinstance(atom, int):
-                product *= max(1, len(dims[atom].terms)) if atom < len(dims) else 1
-            else:
-                product *= max(_width(atom.top, dims), _width(atom.bottom, dims))
-        width += product
-    return width

@@ -27,6 +27,7 @@ with `count` put in front of the shape of every tensor in it.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, Union
@@ -37,11 +38,13 @@ import numpy.typing as npt
 
 from bittern.base.errors import BitternError
 from bittern.base.hashing import digest
+from bittern.base.html_table import html_table
 from bittern.types.arrays import canonical, is_valid
 from bittern.types.dims import Dim, dim
 from bittern.types.elements import Element
 from bittern.types.values import Tensor, Tuple, Type
 from bittern.types.values import substitute as substitute_type
+from bittern.types.values import text as type_text
 
 STRUCTURAL = ("param", "const", "call", "tuple", "item", "if", "for", "while", "map")
 
@@ -167,6 +170,21 @@ class Function:
 
     def __repr__(self) -> str:
         return f"<function {self.name} {self.id.hex()[:8]}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows of the function: its signature and its nodes by kind."""
+        names, dims = self.labels.params, self.labels.dims
+        shown = [names[i] if i < len(names) else f"p{i}" for i in range(len(self.params))]
+        params = [(f"{n}:", f"{p.mode} {type_text(p.type, dims)}") for n, p in zip(shown, self.params, strict=True)]
+        kinds = Counter(each.kind for each in walk(self.result)).most_common()
+        about = (
+            ("result", type_text(self.result.type, dims)),
+            ("dimensions", ", ".join(dims)),
+            ("effects", ", ".join(self.effects)),
+            ("nodes", ", ".join(f"{count} {kind}" for kind, count in kinds)),
+            ("id", self.id.hex()),
+        )
+        return html_table(f"function {self.name}", [*params, *about])
 
 
 _interned: "WeakValueDictionary[bytes, Node]" = WeakValueDictionary()

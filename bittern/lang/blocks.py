@@ -3,17 +3,17 @@
 from bittern.base.errors import code
 from bittern.graph.node import const
 from bittern.lang import syntax
-from bittern.lang.context import Context, Elaborated, Reject, handles
+from bittern.lang.context import Context, Elaborated, Expected, Reject, expectation, handles_tuples
 from bittern.lang.fitting import NOT_A_TENSOR, broadcast, fit
 from bittern.lang.frame import Binding, Scope
 from bittern.lang.generics import need_modes, resolve
 from bittern.lang.indexing import index_value, locate_field
 from bittern.lang.instances import CONST_TYPE as LET_TYPE
 from bittern.lang.operators import operand
-from bittern.lang.ownership import end_borrows, find, last_value, root_name, take_value
+from bittern.lang.ownership import end_borrows, find, last_value, need_different, root_name, take_value
 from bittern.lang.source import Span
 from bittern.lang.values import LangType, TupleType, Value, one_of
-from bittern.types.elements import U32, Element
+from bittern.types.elements import U32
 from bittern.types.faults import ELEMENT_MISMATCH, SHAPE_MISMATCH
 from bittern.types.values import Tensor
 
@@ -23,8 +23,8 @@ PLACE_SHARED = code("E504", "a place that is not owned is assigned")
 PLACE_OUTSIDE = code("E506", "a body assigns to a place outside it")
 
 
-@handles(syntax.Block)
-def block(ctx: Context, e: Elaborated, expected: Element | None) -> Value:
+@handles_tuples(syntax.Block)
+def block(ctx: Context, e: Elaborated, expected: Expected) -> Value:
     """`{ statements result }` in the frame around it."""
     assert isinstance(e, syntax.Block)
     inner = ctx.block()
@@ -61,9 +61,17 @@ def _let(ctx: Context, s: syntax.Let) -> None:
     else:
         need_modes(ctx, s.type, (), "a `let`")
         declared = resolve(ctx, s.type)
-        value = take_value(ctx, s.value, declared.element if isinstance(declared, Tensor) else None)
+        value = take_value(ctx, s.value, expectation(declared))
         value = fit(ctx, value, declared, s.value.span, LET_TYPE, "the value is not of the written type")
+    need_different(ctx, _names(s.pattern))
     _bind(ctx, s.pattern, value)
+
+
+def _names(pattern: syntax.Pattern) -> list[syntax.Name]:
+    """Return the names that a pattern binds."""
+    if isinstance(pattern, syntax.NamePattern):
+        return [pattern.name]
+    return [name for part in pattern.items for name in _names(part)]
 
 
 def _bind(ctx: Context, pattern: syntax.Pattern, value: Value) -> None:
@@ -95,11 +103,8 @@ def _misfit(ctx: Context, span: Span, value: Value, expected: str) -> None:
 
 
 def _poison(ctx: Context, pattern: syntax.Pattern) -> None:
-    if isinstance(pattern, syntax.NamePattern):
-        ctx.scope.bind(pattern.name.name, None, pattern.name.span)
-    else:
-        for part in pattern.items:
-            _poison(ctx, part)
+    for name in _names(pattern):
+        ctx.scope.bind(name.name, None, name.span)
 
 
 # --- places
@@ -174,8 +179,7 @@ def _locate(ctx: Context, type_: LangType, place: syntax.Expr) -> tuple[int, Lan
 
 def _field(ctx: Context, old: Value, e: syntax.Expr) -> Value:
     """Return the new value of a whole field."""
-    element = old.type.element if isinstance(old.type, Tensor) else None
-    new = take_value(ctx, e, element)
+    new = take_value(ctx, e, expectation(old.type))
     return fit(ctx, new, old.type, e.span, LET_TYPE, "the value is not of the type of the field")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from bittern.base.errors import code
 from bittern.graph.node import Node, choose
 from bittern.lang import syntax
-from bittern.lang.context import Context, Elaborated, Reject, expression, handles
+from bittern.lang.context import Context, Elaborated, Expected, Reject, expectation, expression, handles_tuples
 from bittern.lang.effects import effects_in, take_tokens
 from bittern.lang.fitting import misfit_hint, spread_to
 from bittern.lang.frame import Frame, finish_together
@@ -14,7 +14,7 @@ from bittern.lang.operators import operand
 from bittern.lang.ownership import moves, restore
 from bittern.lang.source import Span
 from bittern.lang.values import Value, is_same
-from bittern.types.elements import BIT, Element
+from bittern.types.elements import BIT
 from bittern.types.values import Tensor
 
 BRANCH_TYPE = code("E323", "the branches of an `if` have different types")
@@ -37,8 +37,8 @@ def condition_node(ctx: Context, e: syntax.Expr) -> Node:
     return value.node
 
 
-@handles(syntax.If)
-def if_expression(ctx: Context, e: Elaborated, expected: Element | None) -> Value:
+@handles_tuples(syntax.If)
+def if_expression(ctx: Context, e: Elaborated, expected: Expected) -> Value:
     """`if condition {..} else {..}`."""
     assert isinstance(e, syntax.If)
     condition = condition_node(ctx, e.condition)
@@ -69,9 +69,7 @@ def if_expression(ctx: Context, e: Elaborated, expected: Element | None) -> Valu
     return Value.of(then.type, take_tokens(ctx, node, then.type, effects)).marked(modes)
 
 
-def _sides(
-    ctx: Context, e: syntax.If, expected: Element | None, effects: Sequence[str]
-) -> tuple[list[Frame], list[Value]]:
+def _sides(ctx: Context, e: syntax.If, expected: Expected, effects: Sequence[str]) -> tuple[list[Frame], list[Value]]:
     """Elaborate both sides, each from what was there before; what either moves is moved afterwards.
 
     A side that is a bare literal takes the element of the other one. An error in one side does not hide the other's.
@@ -93,8 +91,7 @@ def _sides(
             ctx.caught(reject)
             failed = True
         else:
-            other = values[place].type
-            expected = other.element if isinstance(other, Tensor) else expected
+            expected = expectation(values[place].type) or expected
         for binding, now in moves(ctx.scope).items():
             if now[0] is not None:
                 after[binding] = now

@@ -9,7 +9,7 @@ from bittern.graph.node import call
 from bittern.lang import syntax
 from bittern.lang.builtin_table import BUILTINS, IDEAL, Brackets
 from bittern.lang.builtins import convert
-from bittern.lang.context import Context, Elaborated, Generics, Reject, expression, handles, placeholder
+from bittern.lang.context import Context, Elaborated, Expected, Generics, Reject, expression, handles, placeholder
 from bittern.lang.effects import need_effect, take_tokens
 from bittern.lang.fitting import fit, need_given, with_modes
 from bittern.lang.frame import Scope
@@ -133,14 +133,14 @@ def _elaborated(
     return [known[place] for place in range(len(arguments))]
 
 
-def _declared_element(t: syntax.TypeExpr, bound: Generics) -> Element | None:
+def _declared_element(t: syntax.TypeExpr, bound: Generics) -> Expected:
     """Return the element that a literal takes from a parameter's type."""
     if isinstance(t, syntax.NamedType):
         return bound.elements.get(t.name.name) or ELEMENTS.get(t.name.name)
-    return None
+    return tuple(_declared_element(item, bound) for item in t.items)
 
 
-def _argument_value(ctx: Context, e: syntax.Expr, declared: syntax.TypeExpr, element: Element | None) -> Value:
+def _argument_value(ctx: Context, e: syntax.Expr, declared: syntax.TypeExpr, element: Expected) -> Value:
     """Elaborate an argument: owned parameters take the value, borrowed ones read it."""
     if declared.mode == "own":
         return give_value(ctx, e, element)

@@ -9,7 +9,7 @@ from bittern.graph.node import Attribute, Node, node
 from bittern.lang import syntax
 from bittern.lang.frame import Binding, Frame, Scope
 from bittern.lang.source import Diagnostic, Span
-from bittern.lang.values import LangType, Value, changed_dims, leaf_types, type_text
+from bittern.lang.values import LangType, TupleType, Value, changed_dims, leaf_types, type_text
 from bittern.ops.table import ops
 from bittern.types.dims import Dim, apply_facts, without_facts
 from bittern.types.elements import Element
@@ -216,8 +216,11 @@ def _unknown(type_: Type, index: int) -> Node:
     return node("unknown", (), {"index": index}, type_)
 
 
+Expected: TypeAlias = Element | tuple["Expected", ...] | None  # what literals take: one element, or one for each item
 Handler: TypeAlias = Callable[[Context, Elaborated, Element | None], Value]
+WideHandler: TypeAlias = Callable[[Context, Elaborated, Expected], Value]
 _handlers: dict[type, Handler] = {}
+_wide_handlers: dict[type, WideHandler] = {}
 
 
 def handles(kind: type) -> Callable[[Handler], Handler]:
@@ -230,6 +233,31 @@ def handles(kind: type) -> Callable[[Handler], Handler]:
     return declare
 
 
-def expression(ctx: Context, e: Elaborated, expected: Element | None = None) -> Value:
-    """Elaborate an expression. expected: the element that a bare literal takes, if the context says one."""
-    return _handlers[type(e)](ctx, e, expected)
+def handles_tuples(kind: type) -> Callable[[WideHandler], WideHandler]:
+    """Declare the decorated function as what elaborates one kind of expression, whose value may be a tuple."""
+
+    def declare(handler: WideHandler) -> WideHandler:
+        _wide_handlers[kind] = handler
+        return handler
+
+    return declare
+
+
+def expression(ctx: Context, e: Elaborated, expected: Expected = None) -> Value:
+    """Elaborate an expression. expected: the elements that bare literals take, if the context says some."""
+    wide = _wide_handlers.get(type(e))
+    if wide is not None:
+        return wide(ctx, e, expected)
+    return _handlers[type(e)](ctx, e, expected if isinstance(expected, Element) else None)
+
+
+def expectation(type_: LangType) -> Expected:
+    """Return the elements that literals take where a value of this type is expected."""
+    if isinstance(type_, Tensor):
+        return type_.element
+    return tuple(expectation(item) for item in type_.items) if isinstance(type_, TupleType) else None
+
+
+def items_expected(expected: Expected, count: int) -> Sequence[Expected]:
+    """Return what is expected of each item of a tuple."""
+    return expected if isinstance(expected, tuple) and len(expected) == count else (None,) * count

@@ -51,11 +51,13 @@ def need_effect(ctx: Context, effect: str, word: str, span: Span, declared: Span
     """Reject an effect that this function does not declare, or that has no order here. declared: by the callee."""
     notes = ((declared, "declared here"),) if declared is not None else ()
     if effect not in ctx.effects:
+        is_const = bool(ctx.callers) and isinstance(ctx.callers[-1], syntax.ConstDecl)
+        owner = "a constant cannot have" if is_const else "this function does not declare"
         ctx.reject(
             EFFECT_UNDECLARED,
             span,
-            f"`{word}` has the effect `{effect}`, which this function does not declare",
-            hint=f"write `! {effect}` after the result type of this function",
+            f"`{word}` has the effect `{effect}`, which {owner}",
+            hint="" if is_const else f"write `! {effect}` after the result type of this function",
             notes=notes,
         )
     if effect not in ctx.frame.tokens:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from bittern.base.errors import code
 from bittern.graph.node import Function, Labels, Node, Parameter
 from bittern.lang import syntax
-from bittern.lang.context import Context, Elaborated, Generics, Reject, expression, handles, placeholder
+from bittern.lang.context import Context, Elaborated, Generics, Reject, expectation, expression, handles, placeholder
 from bittern.lang.effects import declared_effects
 from bittern.lang.fitting import fit, need_given, with_modes
 from bittern.lang.frame import Frame, Scope, make_result
@@ -90,7 +90,7 @@ def inline_body(there: Context, declaration: syntax.FunctionDecl, values: Sequen
     for parameter, value in zip(declaration.parameters, values, strict=True):
         modes = ["own" if mode == "own" else "" for mode in modes_of(parameter.type, value.type)]
         there.scope.bind(parameter.name.name, value.marked(modes), parameter.name.span)
-    result = expression(there, declaration.body, _element(declared))
+    result = expression(there, declaration.body, expectation(declared))
     return _result(there, declaration, declared, result, declaration.body)
 
 
@@ -113,7 +113,7 @@ def _constant(ctx: Context, e: syntax.ConstDecl) -> Value:
     try:
         need_modes(ctx, e.type, (), "a constant")
         declared = resolve(ctx, e.type)
-        value = expression(ctx, e.value, _element(declared))
+        value = expression(ctx, e.value, expectation(declared))
         return fit(ctx, value, declared, e.value.span, CONST_TYPE, "the value is not of the written type")
     except Reject as reject:
         ctx.caught(reject)
@@ -189,7 +189,7 @@ def _body(
     frame.tokens.update(zip(outer.effects, parameters, strict=True))
     before = len(ctx.errors.found)
     try:
-        result = expression(ctx, written, _element(declared))
+        result = expression(ctx, written, expectation(declared))
         result = _result(ctx, declaration, declared, result, written)
     except Reject as reject:
         ctx.caught(reject)
@@ -252,7 +252,3 @@ def leaf_paths(type_: LangType, path: str = "") -> list[tuple[str, Tensor]]:
         assert isinstance(type_, ListType)
         items = (type_.item,) if type_.items is None else type_.items
     return [leaf for place, item in enumerate(items) for leaf in leaf_paths(item, f"{join}{place}")]
-
-
-def _element(type_: LangType) -> Element | None:
-    return type_.element if isinstance(type_, Tensor) else None

@@ -16,13 +16,13 @@ from bittern.lang import builtins, effects, stored, syntax  # noqa: F401  (they 
 from bittern.lang.builtin_table import BUILTINS
 from bittern.lang.context import Errors
 from bittern.lang.lexer import decode
+from bittern.lang.ownership import TWICE
 from bittern.lang.parser import parse
 from bittern.lang.render import as_text
 from bittern.lang.source import Diagnostic, Source, Span
 from bittern.types.elements import ELEMENTS
 
 UNKNOWN_MODULE = code("E202", "unknown module or declaration in `use`")
-TWICE = code("E203", "a name is declared twice")
 RESERVED = code("E204", "a declaration takes the name of an operation or type")
 NO_SUCH_FUNCTION = code("E211", "the library has no function of this name")
 BROKEN = code("E212", "a program has errors")

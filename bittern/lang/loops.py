@@ -1,35 +1,37 @@
 """Bodies that carry values from round to round: `for`, `each` and `while`."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from bittern.base.errors import code
 from bittern.graph.node import Node, const, fold, repeat
 from bittern.lang import syntax
 from bittern.lang.branches import condition_node
-from bittern.lang.context import Context, Elaborated, expression, handles
+from bittern.lang.context import Context, Elaborated, Expected, expectation, expression, handles_tuples, items_expected
 from bittern.lang.effects import effects_in, take_tokens
 from bittern.lang.fitting import fit, need_given
 from bittern.lang.frame import Frame, finish_together
 from bittern.lang.generics import dim_of
 from bittern.lang.operators import operand
-from bittern.lang.ownership import read
+from bittern.lang.ownership import need_different, read
 from bittern.lang.source import Span
 from bittern.lang.values import LangType, ListType, TupleType, Value, leaf_types
 from bittern.lang.walks import NAME_COUNT, WALK_TYPE, Walk, need_equal_counts, need_names, walk_of
 from bittern.types.dims import ZERO
-from bittern.types.elements import U32, Element
+from bittern.types.elements import U32
 from bittern.types.values import Tensor, Token, Type
 
 CARRY_TYPE = code("E322", "a body gives back another type than it carries")
 
 
-@handles(syntax.For)
-def for_expression(ctx: Context, e: Elaborated, expected: Element | None) -> Value:
+@handles_tuples(syntax.For)
+def for_expression(ctx: Context, e: Elaborated, expected: Expected) -> Value:
     """`for` makes a fold node; `each` unrolls over the structs of a list."""
     assert isinstance(e, syntax.For)
     if e.unrolled:
         return _each(ctx, e, expected)
     need_names(ctx, e.names, e.ranges)
+    need_different(ctx, [*e.names, *(carry.name for carry in e.carries)])
     low, high, walks = _bounds(ctx, e.ranges)
     starts = _starts(ctx, e.carries, expected)
     effects = effects_in(ctx, e.body)
@@ -43,10 +45,11 @@ def for_expression(ctx: Context, e: Elaborated, expected: Element | None) -> Val
     return _carried(ctx, starts, fold(body, low, high, _inputs(ctx, starts, effects), captures), effects)
 
 
-@handles(syntax.While)
-def while_expression(ctx: Context, e: Elaborated, expected: Element | None) -> Value:
+@handles_tuples(syntax.While)
+def while_expression(ctx: Context, e: Elaborated, expected: Expected) -> Value:
     """`while test limit n with carries {..}`."""
     assert isinstance(e, syntax.While)
+    need_different(ctx, [carry.name for carry in e.carries])
     limit = _bound(ctx, e.limit, "a limit")
     starts = _starts(ctx, e.carries, expected)
     effects = effects_in(ctx, e.body)
@@ -60,7 +63,7 @@ def while_expression(ctx: Context, e: Elaborated, expected: Element | None) -> V
     return _carried(ctx, starts, repeat(test, body, limit, _inputs(ctx, starts, effects), captures), effects)
 
 
-def _each(ctx: Context, e: syntax.For, expected: Element | None) -> Value:
+def _each(ctx: Context, e: syntax.For, expected: Expected) -> Value:
     """`each w, l in list with x {..}`: the body once for each struct, in this frame."""
     if len(e.ranges) != 1 or e.ranges[0].high is not None:
         ctx.reject(WALK_TYPE, e.ranges[0].span.to(e.ranges[-1].span), "`each` walks one list of structs")
@@ -71,6 +74,7 @@ def _each(ctx: Context, e: syntax.For, expected: Element | None) -> Value:
         ctx.reject(WALK_TYPE, e.ranges[0].span, "`each` walks a list of structs", found=found, hint=hint)
     if len(e.names) > 2:
         ctx.reject(NAME_COUNT, e.names[2].span, "`each` names the struct and its number", expected="one or two names")
+    need_different(ctx, [*e.names, *(carry.name for carry in e.carries)])
     types = (value.type.item,) if value.type.items is None else value.type.items
     carried = _starts(ctx, e.carries, expected)
     for place, item in enumerate(value.items(types)):
@@ -130,10 +134,11 @@ def _walked(inner: Context, home: Frame, walk: Walk | None, position: Node, span
 # --- carries
 
 
-def _starts(ctx: Context, carries: tuple[syntax.Carry, ...], expected: Element | None) -> list[Value]:
+def _starts(ctx: Context, carries: tuple[syntax.Carry, ...], expected: Expected) -> list[Value]:
     """Return the values that are carried into the first round. expected: the element of one that is a literal."""
-    element = expected if len(carries) == 1 else None
-    return [expression(ctx, carry.name if carry.start is None else carry.start, element) for carry in carries]
+    wanted = [expected] if len(carries) == 1 else items_expected(expected, len(carries))
+    written = [carry.name if carry.start is None else carry.start for carry in carries]
+    return ctx.every([partial(expression, ctx, e, element) for e, element in zip(written, wanted, strict=True)])
 
 
 def _together(starts: Sequence[Value]) -> LangType:
@@ -163,8 +168,7 @@ def _carrying(
 def _given_back(inner: Context, e: syntax.For | syntax.While, starts: Sequence[Value]) -> Value:
     """Elaborate a body; return what it gives back, checked against what it carries."""
     wanted = _together(starts)
-    element = wanted.element if isinstance(wanted, Tensor) else None
-    result = expression(inner, e.body, element)
+    result = expression(inner, e.body, expectation(wanted))
     span = e.body.result.span
     names = ", ".join(f"`{carry.name.name}`" for carry in e.carries)
     result = fit(inner, result, wanted, span, CARRY_TYPE, f"the body does not give back the type of {names}")

@@ -4,19 +4,30 @@ A name that is owned is used once: then it is moved. Operators, operations, fiel
 `&`. What was borrowed from an owned value (a field of it, say) is usable until its owner is moved or changed.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from bittern.base.errors import code, nearest
 from bittern.lang import syntax
 from bittern.lang.builtin_table import BUILTINS
-from bittern.lang.context import Context, Elaborated, Reject, expression, handles
+from bittern.lang.context import (
+    Context,
+    Elaborated,
+    Expected,
+    Reject,
+    expression,
+    handles,
+    handles_tuples,
+    items_expected,
+)
 from bittern.lang.frame import Binding, Scope
 from bittern.lang.source import Span
 from bittern.lang.values import Value
 from bittern.types.elements import ELEMENTS, Element
 
+TWICE = code("E203", "a name is declared twice")
 UNKNOWN_NAME = code("E205", "unknown name")
 NOT_A_VALUE = code("E207", "a function or type is used as a value")
 USED_AFTER_MOVE = code("E501", "a value is used after it was moved")
@@ -24,6 +35,7 @@ BORROWED_AND_MOVED = code("E502", "a value is borrowed and moved in one call")
 MOVED_INSIDE = code("E505", "a body moves a value that belongs outside it")
 STALE_BORROW = code("E507", "a borrowed value is used after its owner was moved or changed")
 
+Taker: TypeAlias = Callable[[Context, syntax.Expr, Expected], Value]
 _REPEATED = ("map", "for", "while", "each")
 
 
@@ -49,7 +61,7 @@ def find(ctx: Context, name: syntax.Name) -> tuple[Binding, Scope]:
         USED_AFTER_MOVE,
         name.span,
         f"`{name.name}` was moved and cannot be used again",
-        hint="use what the call gave back, or let the call read it through `&`",
+        hint="read it before it is moved, lend it through `&`, or use what the call gave back",
         notes=((binding.moved, "moved here"),),
     )
 
@@ -129,7 +141,7 @@ def end_borrows(ctx: Context, name: syntax.Name, owner: Binding, home: Scope) ->
             other.moved, other.owner = name.span, name.name
 
 
-def take_value(ctx: Context, e: syntax.Expr, expected: Element | None = None) -> Value:
+def take_value(ctx: Context, e: syntax.Expr, expected: Expected = None) -> Value:
     """Elaborate an expression whose value goes on as it is: a name that is not owned is shared from here."""
     value = expression(ctx, e, expected)
     if isinstance(e, (syntax.Name, syntax.Field)) and value.mode != "own":
@@ -137,7 +149,7 @@ def take_value(ctx: Context, e: syntax.Expr, expected: Element | None = None) ->
     return value
 
 
-def give_value(ctx: Context, e: syntax.Expr, expected: Element | None = None) -> Value:
+def give_value(ctx: Context, e: syntax.Expr, expected: Expected = None) -> Value:
     """Elaborate an expression whose value goes to one owner: a name that nobody else can see is moved too."""
     value = expression(ctx, e, expected)
     if isinstance(e, syntax.Name) and value.mode == "fresh":
@@ -147,10 +159,10 @@ def give_value(ctx: Context, e: syntax.Expr, expected: Element | None = None) ->
     return value
 
 
-def last_value(ctx: Context, e: syntax.Expr, expected: Element | None = None) -> Value:
+def last_value(ctx: Context, e: syntax.Expr, expected: Expected = None) -> Value:
     """Elaborate the result of a block: a name that ends with the block gives its value away."""
     if isinstance(e, syntax.TupleLiteral):
-        return Value.tuple_of(ctx.every([partial(last_value, ctx, item) for item in e.items]))
+        return Value.tuple_of(ctx.every(_items(ctx, e, last_value, expected)))
     value = take_value(ctx, e, expected)
     if isinstance(e, syntax.Name):
         found = ctx.scope.find(e.name)
@@ -159,7 +171,7 @@ def last_value(ctx: Context, e: syntax.Expr, expected: Element | None = None) ->
     return value
 
 
-def read(ctx: Context, e: syntax.Expr, expected: Element | None = None) -> Value:
+def read(ctx: Context, e: syntax.Expr, expected: Expected = None) -> Value:
     """Elaborate an expression for reading: a name, or a place in it, is borrowed, not moved."""
     if isinstance(e, syntax.Name) and ctx.scope.find(e.name) is not None:
         return ctx.scope.read(*find(ctx, e)).shared()
@@ -181,11 +193,27 @@ def root_name(e: syntax.Expr) -> syntax.Name | None:
     return e if isinstance(e, syntax.Name) else None
 
 
-@handles(syntax.TupleLiteral)
-def tuple_literal(ctx: Context, e: Elaborated, expected: Element | None) -> Value:
+def _items(ctx: Context, e: syntax.TupleLiteral, take: Taker, expected: Expected) -> list[Callable[[], Value]]:
+    wanted = items_expected(expected, len(e.items))
+    return [partial(take, ctx, item, element) for item, element in zip(e.items, wanted, strict=True)]
+
+
+@handles_tuples(syntax.TupleLiteral)
+def tuple_literal(ctx: Context, e: Elaborated, expected: Expected) -> Value:
     """`(a, b)`."""
     assert isinstance(e, syntax.TupleLiteral)
-    return Value.tuple_of(ctx.every([partial(take_value, ctx, item) for item in e.items]))
+    return Value.tuple_of(ctx.every(_items(ctx, e, take_value, expected)))
+
+
+def need_different(ctx: Context, names: Iterable[syntax.Name]) -> None:
+    """Reject names that one pattern or loop gives twice; `_` may stand often."""
+    seen: dict[str, Span] = {}
+    for name in names:
+        if name.name in seen:
+            notes = ((seen[name.name], "declared here first"),)
+            ctx.reject(TWICE, name.span, f"`{name.name}` is declared twice", notes=notes)
+        if name.name != "_":
+            seen[name.name] = name.span
 
 
 def moves(scope: Scope) -> dict[Binding, tuple[Span | None, str]]:

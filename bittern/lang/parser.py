@@ -16,7 +16,7 @@ from bittern.lang.source import Diagnostic, Source, Span
 
 UNKNOWN_KIND = code("E116", "the kind of a generic parameter is unknown")
 
-KINDS = ("type", "int", "float", "format", "space")
+KINDS = ("type", "int", "float", "format")
 
 _HEADER_WORDS = frozenset(["->", "!", "where", "{", "ideal"])
 _BODY_START = frozenset(["{"])
@@ -208,9 +208,9 @@ class _Parser(Expressions):
         kind = ""
         if self.take(":"):
             span = self.here()
-            kind = self.name("a kind: `type`, `int`, `float`, `format` or `space`").name
+            kind = self.name("a kind: `type`, `int`, `float` or `format`").name
             if kind not in KINDS:
-                expected = "`type`, `int`, `float`, `format` or `space`"
+                expected = "`type`, `int`, `float` or `format`"
                 close = nearest(kind, list(KINDS))
                 hint = close if close.startswith("Did") else "a dimension has no kind: leave it away"
                 self.report(UNKNOWN_KIND, span, f"`{kind}` is not a kind of parameter", f"`{kind}`", expected, hint)

@@ -262,7 +262,7 @@ Statement: TypeAlias = Let | Assign
 
 @dataclass(frozen=True, slots=True)
 class Generic:
-    """One generic parameter; kind '' is a dimension, else `type`, `int`, `float`, `format` or `space`."""
+    """One generic parameter; kind '' is a dimension, else `type`, `int`, `float` or `format`."""
 
     span: Span
     name: Name

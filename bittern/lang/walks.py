@@ -10,7 +10,7 @@ from bittern.lang.context import Context, Elaborated, handles
 from bittern.lang.frame import Frame
 from bittern.lang.generics import counted, need_dim
 from bittern.lang.indexing import unpack_result
-from bittern.lang.ownership import read, take_value
+from bittern.lang.ownership import need_different, read, take_value
 from bittern.lang.source import Span
 from bittern.lang.values import LangType, ListType, Value, leaf_types, many, one_of
 from bittern.types.dims import ZERO, Dim
@@ -73,7 +73,8 @@ def need_equal_counts(ctx: Context, walks: Sequence[Walk]) -> Dim:
 
 
 def need_names(ctx: Context, names: Sequence[syntax.Name], ranges: Sequence[syntax.Range]) -> None:
-    """Reject a walk without one name for each range."""
+    """Reject a walk without one name for each range, or with a name twice."""
+    need_different(ctx, names)
     if len(names) != len(ranges):
         ctx.reject(
             NAME_COUNT,

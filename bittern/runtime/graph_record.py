@@ -4,14 +4,14 @@ This record is what `bittern inspect --json` prints and what the page shows. Num
 the names of the function's dimension parameters.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bittern.graph.cost import Cost, Costs, bits_of
 from bittern.graph.facts import (
     attribute_texts,
     elements_text,
-    facts_of,
+    family_of,
     leaves,
     needs_of,
     packing,
@@ -31,9 +31,10 @@ def program_record(roots: Mapping[str, Function]) -> dict[str, Any]:
     """
     costs = Costs()
     known = {function.id: function for function in functions_within(roots)}
+    weights = {key: label for root in roots.values() for key, label in root.labels.nodes.items()}
     return {
         "roots": {label: function.id.hex() for label, function in roots.items()},
-        "functions": {key.hex(): function_record(function, costs) for key, function in known.items()},
+        "functions": {key.hex(): function_record(function, costs, weights) for key, function in known.items()},
     }
 
 
@@ -49,8 +50,11 @@ def functions_within(roots: Mapping[str, Function]) -> Iterator[Function]:
             queue.extend([function.ideal] if function.ideal else [])
 
 
-def function_record(function: Function, costs: Costs) -> dict[str, Any]:
-    """Return one function as plain values. Inputs of nodes, and `result`, are places in `nodes`."""
+def function_record(function: Function, costs: Costs, weights: Mapping[bytes, str]) -> dict[str, Any]:
+    """Return one function as plain values. Inputs of nodes, and `result`, are places in `nodes`.
+
+    weights: labels of the program's constants; a constant inside a body has the label that a root gives it.
+    """
     dims, labels = function.labels.dims, function.labels
     nodes = list(walk(function.result))
     places = {node.id: place for place, node in enumerate(nodes)}
@@ -73,23 +77,23 @@ def function_record(function: Function, costs: Costs) -> dict[str, Any]:
         "cost": _cost(costs.function(function), dims),
         "result": places[function.result.id],
         "nodes": [
-            node_record(node, function, places, layers.get(node.id, ""), lines.get(node.id, ""), costs)
+            {
+                "label": label_of(node, function, weights),
+                "layer": layers.get(node.id, ""),
+                "line": lines.get(node.id, ""),
+                **node_record(node, dims, places, costs),
+            }
             for node in nodes
         ],
     }
 
 
-def node_record(
-    node: Node, function: Function, places: Mapping[bytes, int], layer: str, line: str, costs: Costs
-) -> dict[str, Any]:
+def node_record(node: Node, dims: Sequence[str], places: Mapping[bytes, int], costs: Costs) -> dict[str, Any]:
     """Return one node as plain values. calls: functions that it names, by attribute."""
-    dims = function.labels.dims
     return {
         "id": node.id.hex(),
         "op": node.kind,
-        "family": facts_of(node, dims)["algorithm family"],
-        "label": label_of(node, function),
-        "layer": layer,
+        "family": family_of(node),
         "type": type_text(node.type, dims),
         "element": elements_text(node.type),
         "shape": shape_text(node.type, dims),
@@ -98,7 +102,6 @@ def node_record(
         "inputs": [places[i.id] for i in node.inputs],
         "attributes": attribute_texts(node, dims),
         "calls": {name: value.id.hex() for name, value in node.attributes if isinstance(value, Function)},
-        "line": line,
         "effects": list(effects_of(node)),
         "ownership": list(ownership_of(node)),
         "space": space_of(node.type),
@@ -108,13 +111,13 @@ def node_record(
     }
 
 
-def label_of(node: Node, function: Function) -> str:
+def label_of(node: Node, function: Function, weights: Mapping[bytes, str]) -> str:
     """Return what people call a node: its label, or the name of the parameter that it is."""
-    label = function.labels.nodes.get(node.id, "")
+    label = function.labels.nodes.get(node.id, "") or (weights.get(node.id, "") if node.kind == "const" else "")
     if node.kind == "param" and not label:
-        index = node["index"]
-        names = function.labels.params
-        return names[index] if isinstance(index, int) and index < len(names) else f"p{index}"
+        index, names = node["index"], function.labels.params
+        assert isinstance(index, int), index
+        return names[index] if index < len(names) else f"p{index}"
     return label
 
 
@@ -129,6 +132,6 @@ def lines_of(function: Function, nodes: list[Node]) -> dict[bytes, str]:
     return lines
 
 
-def _cost(cost: Cost, dims: tuple[str, ...]) -> dict[str, str]:
+def _cost(cost: Cost, dims: Sequence[str]) -> dict[str, str]:
     numbers = {name: getattr(cost, name).text(dims) for name in ("macs", "operations", "read", "written")}
     return numbers | ({"note": cost.note} if cost.note else {})

@@ -147,7 +147,7 @@ def _program(path: Path, library: Sequence[Path]) -> Inspection:
 
 
 def _functions(module: Module) -> dict[str, Function]:
-    roots = {}
+    roots: dict[str, Function] = {}
     for name, members in module.functions.items():
         for declaration in members:
             label = f"{name}[{mark(declaration)}]" if len(members) > 1 else name
@@ -166,7 +166,8 @@ def _checkpoint(path: Path, store: Store | None, library: Sequence[Path]) -> Ins
             "parameters": sum(prod(info.shape) for info in checkpoint.tensors.values()),
             "files": len(checkpoint.parts),
         }
-        refusal, roots = None, {}
+        refusal: BitternError | None = None
+        roots: dict[str, Function] = {}
         try:
             roots, dims = _bound(checkpoint, Library.standard(*library))
             about["dims"] = dims

@@ -74,9 +74,8 @@ def _tensors(rows: Sequence[Mapping[str, Any]], full: bool) -> list[str]:
         shown = name if len(same) > 1 else same[0]["name"]
         size = amount(sum(row["size"] for row in same), "B")
         steps = f"  ({'; '.join(same[0]['steps'])})" if same[0]["steps"] else ""
-        lines.append(
-            f"{_INDENT}{count:>5} {printable(shown):{width}} {element:8} {shape:20} {same[0]['bits']:g} bits  {size}{steps}"
-        )
+        head = f"{_INDENT}{count:>5} {printable(shown):{width}} {element:8} {shape:20}"
+        lines.append(f"{head} {same[0]['bits']:g} bits  {size}{steps}")
     return lines
 
 
@@ -126,8 +125,8 @@ def _nodes(function: Mapping[str, Any], functions: Mapping[str, Any], full: bool
     yield from (_node(node, nodes, functions) for node in groups.pop("", []))
     alike: dict[tuple[str, ...], list[str]] = {}
     for layer in sorted(groups, key=_layer_key):
-        looks = sorted(_node(node, nodes, functions, layer) for node in groups[layer])
-        alike.setdefault(tuple(looks), []).append(layer)
+        looks = tuple(sorted(_node(node, nodes, functions, layer) for node in groups[layer]))
+        alike.setdefault(looks, []).append(layer)
     for looks, layers in alike.items():
         yield f"{_ranges(layers)}  ({len(layers)} x {len(looks)} nodes)"
         yield from (_INDENT + line for line in looks)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bittern.base.errors import BitternError, code
+from bittern.base.html_table import html_table
 from bittern.base.progress import Progress
 from bittern.chips.chip import Loaded, Reals, Session, chip
 from bittern.front.bind import CACHES, Bound, bind_checkpoint
@@ -53,6 +54,22 @@ class Model:
     def close(self) -> None:
         """Close the checkpoint's file."""
         self.bound.checkpoint.close()
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows of the model: its file, its sizes and its program."""
+        checkpoint, bound = self.bound.checkpoint, self.bound
+        rows = (
+            ("name", checkpoint.metadata.get("general.name", "")),
+            ("family", bound.family.name),
+            ("file", checkpoint.path),
+            ("bytes", checkpoint.size),
+            ("tensors", len(checkpoint.tensors)),
+            ("sizes", ", ".join(f"{name} = {size}" for name, size in bound.dims.items())),
+            ("cache", bound.cache),
+            ("forward", bound.forward.id.hex()),
+            ("head", bound.head.id.hex()),
+        )
+        return html_table("model", rows)
 
     @property
     def vocab_size(self) -> int:

@@ -15,6 +15,13 @@ from functools import lru_cache
 from math import gcd, lcm
 from typing import ClassVar, TypeAlias
 
+MOST_PRODUCTS = 1 << 10  # of terms, in one multiplication of dimensions
+MOST_FACTORS = 1 << 8  # of one term; and symbols in a quotient
+
+
+class DimTooLargeError(ArithmeticError):
+    """A dimension with more terms or factors than any program needs; a short text can ask for 2^30 of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
@@ -86,8 +93,12 @@ class Dim:
 
     def __mul__(self, other: "Dim | int") -> "Dim":
         products: dict[Monomial, int] = {}
+        others = dim(other).terms
+        _need_small(len(self.terms) * len(others), MOST_PRODUCTS, "terms")
+        if self.terms and others:
+            _need_small(len(self.terms[0][0]) + len(others[0][0]), MOST_FACTORS, "factors in a term")
         for left, a in self.terms:
-            for right, b in dim(other).terms:
+            for right, b in others:
                 monomial = tuple(sorted(left + right, key=_rank))
                 products[monomial] = products.get(monomial, 0) + a * b
         return _normal(products)
@@ -293,7 +304,19 @@ def _divide_term(monomial: Monomial, factor: int, bottom: Dim) -> tuple[Dim, Dim
 
 
 def _atom(ratio: Ratio) -> Dim:
+    _need_small(_size(ratio.top) + _size(ratio.bottom), MOST_FACTORS, "symbols in a quotient")
     return Dim((((ratio,), 1),))
+
+
+def _need_small(count: int, most: int, what: str) -> None:
+    if count > most:
+        raise DimTooLargeError(f"{count} {what}, at most {most} are possible")
+
+
+def _size(value: Dim) -> int:
+    """Return how many symbols occur, each as often as it does."""
+    atoms = [atom for monomial, _ in value.terms for atom in monomial]
+    return sum(1 if isinstance(atom, int) else _size(atom.top) + _size(atom.bottom) for atom in atoms)
 
 
 def _substitute_atom(atom: Atom, known: Mapping[int, Dim]) -> Dim:

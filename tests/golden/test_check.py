@@ -49,6 +49,7 @@ def test_a_case_shows_the_code_in_its_name(case: str) -> None:
         assert named.group() in shown
 
 
+@pytest.mark.req("K002")
 def test_every_code_has_a_case() -> None:
     named = {case.split("_")[0] for case in CASES}
     assert sorted(code for code in CODES if code.startswith(AREAS) and code not in {*named, *ELSEWHERE}) == []

@@ -152,7 +152,7 @@ class Drawing {
     const seen = this.edges.filter(near), busy = this.chosen;
     pen.strokeStyle = this.ink.faint;
     for (const long of [true, false]) {
-      pen.globalAlpha = (long ? 0.16 : 0.8) * (busy ? 0.6 : 1);
+      pen.globalAlpha = (long ? 0.16 : 0.8) * (busy ? 0.75 : 1);
       pen.beginPath();
       for (const edge of seen) if (edge.from !== busy && edge.to !== busy && isLong(edge) === long) path(edge);
       pen.stroke();
@@ -364,7 +364,7 @@ function place(rows) {
   rows.forEach((row, at) => row.forEach((box, place) => { box.y = at * (BOX.height + BOX.down); box.x = (place - (row.length - 1) / 2) * step; }));
   const middle = (own, boxes) => {  // what is far off counts little
     let sum = 0, weight = 0;
-    for (const box of boxes) { const near = 1 / (own.rank - box.rank || 1) ** 2; sum += near * box.x; weight += near; }
+    for (const box of boxes) { const near = 1 / (own.rank - box.rank || 1) ** 4; sum += near * box.x; weight += near; }
     return weight ? sum / weight : own.x;
   };
   const settle = (row, side) => {

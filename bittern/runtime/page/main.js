@@ -20,6 +20,7 @@ function start() {
   const follow = () => goTo(decodeURIComponent(location.hash.slice(1)), panes[0]);
   addEventListener("hashchange", follow);
   follow();
+  for (const pane of panes) pane.drawing.draw();
   document.body.dataset.ready = String(Math.round(performance.now()));
 }
 
@@ -53,7 +54,7 @@ class Pane {
   chosen(thing, from) {
     this.details.show(thing, this.program);
     if (from === "outline") this.showInDrawing(thing);
-    else if (thing.kind === "node") this.outline.reveal(thing.node);
+    else if (thing.kind === "node") this.outline.reveal(thing.node, this.trailOf(thing.node.fn));
     if (thing.kind === "node" && this.panes.length === 2) this.twin(thing.node);
   }
 
@@ -62,7 +63,7 @@ class Pane {
     const other = this.panes.find((pane) => pane !== this);
     const same = other.program.byId.get(node.id) || (node.label && [...other.program.byId.values()].find((each) => each.label === node.label && each.fn.name === node.fn.name));
     if (!same) return;
-    other.outline.reveal(same);
+    other.outline.reveal(same, other.trailOf(same.fn));
     if (other.drawing.fn !== same.fn && this.drawing.fn !== node.fn) return;
     other.drawing.reveal(same, (fn) => other.trailOf(fn));
   }
@@ -102,7 +103,7 @@ class Pane {
   }
 
   go(thing) {
-    if (thing.kind === "node") { this.outline.reveal(thing.node); this.showInDrawing(thing); }
+    if (thing.kind === "node") { this.outline.reveal(thing.node, this.trailOf(thing.node.fn)); this.showInDrawing(thing); }
     else if (thing.kind === "function") this.drawing.show(thing.fn, this.trailOf(thing.fn));
     this.chosen(thing, "details");
   }

@@ -168,20 +168,34 @@ class Outline {
     if (!quiet) this.onChoose(this.rows[place]);
   }
 
-  reveal(node) {
-    const isSame = (row) => row.kind === "node" && row.node === node;
-    let place = this.rows.findIndex(isSame);
-    if (place < 0 && !this.words.length) {
-      const root = this.roots.find((row) => row.fn === node.fn);
-      if (root) {
-        this.open.add(root.key);
-        if (node.layer) this.open.add(`${root.key} ${node.layer}`);
-        this.build();
-        place = this.rows.findIndex(isSame);
-      }
-    }
+  // Unfold the way of calls to a node and choose its row. trail: the functions on the way, from a root.
+  reveal(node, trail) {
+    if (!this.words.length && this.rows[this.chosen]?.node !== node) this.unfoldTo(node, trail);
+    const place = this.rows.findIndex((row, at) => row.kind === "node" && row.node === node && (at === this.chosen || this.way === undefined || row.key.startsWith(this.way) || this.words.length));
     if (place >= 0) this.choose(place, true);
     else { this.chosen = -1; this.paint(); }
+  }
+
+  unfoldTo(node, trail) {
+    const steps = [...trail, node.fn], root = this.roots.find((row) => row.fn === steps[0]);
+    if (!root) return;
+    let key = root.key;
+    this.open.add(key);
+    const enter = (inner) => {
+      if (inner.layer) { key = `${key} ${inner.layer}`; this.open.add(key); }
+    };
+    for (let at = 0; at + 1 < steps.length; at += 1) {
+      const caller = steps[at].nodes.find((each) => Object.values(each.calls).includes(steps[at + 1].key));
+      if (!caller) return;
+      enter(caller);
+      key = `${key} ${caller.place}`;
+      this.open.add(key);
+      const calls = Object.entries(caller.calls);
+      if (calls.length > 1) { key = `${key} ${calls.find(([, callee]) => callee === steps[at + 1].key)[0]}`; this.open.add(key); }
+    }
+    enter(node);
+    this.way = key;
+    this.build();
   }
 
   key(event) {

@@ -1,4 +1,4 @@
-"""Every lane-wise kind on every element it fits, edge values, and evaluation of scalar kernels over many inputs at once."""
+"""Every lane-wise kind on every element it fits, edge values, and scalar kernels evaluated over many inputs at once."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product

@@ -16,8 +16,8 @@ from bittern.bitops.target import BASE, Target
 Array = npt.NDArray[Any]
 
 _ALL_SCALAR = (
-    "const dim add sub mul neg div rem abs min max sqrt round_even floor ceil trunc add_sat sub_sat mul_high eq ne lt le "
-    "select and or xor not shl shr rotl rotr popcount clz ctz convert wrap sat round reinterpret bits load store "
+    "const dim add sub mul neg div rem abs min max sqrt round_even floor ceil trunc add_sat sub_sat mul_high eq ne lt "
+    "le select and or xor not shl shr rotl rotr popcount clz ctz convert wrap sat round reinterpret bits load store "
     "load_packed for parallel while if barrier first mask_word word_mask"
 )
 _SSE_LIKE = (
@@ -35,12 +35,13 @@ _AVX512_LIKE = (
 SSE = Target("sse-like", 128, frozenset(_ALL_SCALAR.split()), frozenset(_SSE_LIKE.split()))
 AVX = Target("avx-like", 256, frozenset(_ALL_SCALAR.split()), frozenset(_SSE_LIKE.split()))
 AVX512 = Target("avx512-like", 512, frozenset(_ALL_SCALAR.split()), frozenset(_AVX512_LIKE.split()))
-# The scalars of the base set, and vectors of 128 bits that can only be added, chosen, compared, loaded and stored.
+# The scalars of the base set, and vectors of 128 bits that can only be reckoned with, chosen, loaded and stored.
+_TINY = "const add sub mul and or shl shr select eq lt load store"
 TINY = Target(
     "tiny",
     128,
     BASE.scalar | {"parallel", "barrier"},
-    frozenset("const add sub and or select eq lt load store".split()),
+    frozenset(_TINY.split()),
 )
 TARGETS = (BASE, TINY, SSE, AVX, AVX512)
 

@@ -72,7 +72,7 @@ def _refusal(folder: Path) -> BitternError:
         ({"num_hidden_layers": 1}, "M106", "model.layers.1."),
         ({"tie_word_embeddings": True}, "M106", "lm_head.weight"),
         ({"intermediate_size": 64}, "M107", "`blk.0.ffn_gate.weight`"),
-        ({"num_attention_heads": 3}, "M103", "head_count_kv"),
+        ({"num_attention_heads": 3}, "F172", "q_proj"),
         ({"num_attention_heads": 5}, "F172", "q_proj"),
     ],
 )

@@ -80,7 +80,6 @@ BROKEN = {
 }
 
 
-@pytest.mark.req("K049")
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_files(name: str, tmp_path: Path) -> None:
     """EDGE_CASES E4: overlapping tensors, duplicate keys, negative header length, holes, trailing bytes."""

@@ -320,7 +320,7 @@ const NAMES: u32[3] = [1, 2_000, 0x1f]
 /// First line.
 ///
 ///   indented line
-inline fn store[e: float, k: int, t: type, f: format, s: space, n](x: &e[n] @device, y: (own e[n], u8)) -> e[n]
+inline fn store[e: float, k: int, t: type, f: format, n](x: &e[n] @device, y: (own e[n], u8)) -> e[n]
     ! fs, net
     where n % 32 == 0, n > 4
 {

@@ -70,6 +70,18 @@ CASES = {
     "literals in both branches": Case(
         "fn f(c: bit, x: f64) -> f64 { x * if c { 2.0 } else { 0.5 } }", [False, 3.0], 1.5
     ),
+    "literals in a tuple": Case(
+        "fn g(p: (u32, u8)) -> u32 { p_sum(p) }\nfn p_sum(p: (u32, u8)) -> u32 {\n let (a, b) = p\n a + u32(b)\n}\n"
+        "fn f() -> u32 {\n let (a, b): (u32, u32) = (1, 2)\n a + b + g((10, 20))\n}",
+        [],
+        33,
+    ),
+    "literals that are carried": Case(
+        "fn g(n: u32) -> (u32, f32) { for i in 0..n with a = 1, b = 0.5 { (a * 2, b + 1.0) } }\n"
+        "fn f() -> f32 {\n let (a, b) = g(3)\n f32(a) + b\n}",
+        [],
+        11.5,
+    ),
     "a suffix": Case("fn f() -> u64 {\n let x = 5u64\n x << 40\n}", [], 5 << 40),
     "a whole number as a real": Case("fn f() -> f32 { f32(-3) }", [], -3.0),
     # --- operators

@@ -128,3 +128,10 @@ def test_what_is_too_deep_is_an_error_and_no_crash() -> None:
 def test_errors_are_independent_of_each_other() -> None:
     text = "fn f(x: f32) -> f32 {\n  let a = p\n  let b = a + q\n  let c = r\n  a + b + c\n}\n"
     assert [each.message for each in check_text(text, "x.btn")] == [f"unknown name `{name}`" for name in "pqr"]
+
+
+def test_a_good_program_is_said_to_be_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.btn"
+    path.write_text("fn f(x: f32) -> f32 { x }\n")
+    assert run("check", str(path)) == 0
+    assert capsys.readouterr().out == "No errors.\n"

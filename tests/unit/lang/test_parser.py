@@ -39,7 +39,7 @@ def test_every_part_of_a_function():
     assert store.doc == "First line.\n\n  indented line"
     assert store.inline
     assert [(each.name.name, each.kind) for each in store.generics][:2] == [("e", "float"), ("k", "int")]
-    assert [each.kind for each in store.generics][2:] == ["type", "format", "space", ""]
+    assert [each.kind for each in store.generics][2:] == ["type", "format", ""]
     assert [each.name.name for each in store.parameters] == ["x", "y"]
     assert (store.parameters[0].type.mode, store.parameters[0].type.space.name) == ("&", "device")
     assert store.parameters[1].type.items[0].mode == "own"
