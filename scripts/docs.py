@@ -7,17 +7,21 @@ A test compares the pages with the tables, so a stale page fails the suite; `mak
 """
 
 import inspect
+import json
+import re
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 from bittern.cli import COMMANDS
-from bittern.cli.explain import AREAS, codes
+from bittern.cli.explain import AREAS, codes, explanations
 from bittern.models.tested import GROUPS, TESTED, marks
 from bittern.ops.table import ops
 
 ROOT = Path(__file__).resolve().parent.parent
 _BEGIN, _END = "<!-- families: written by `make docs` -->", "<!-- families: end -->"
+MAX_LINES, MAX_COLUMNS = 30, 120  # of an example
 _NOTE = "<!-- Written by scripts/docs.py (`make docs`) from the tables in the code: edit those. -->\n"
 
 
@@ -26,7 +30,7 @@ def errors() -> str:
     lines = [
         "# Error codes\n",
         _NOTE,
-        "Every failure that a user can cause has a stable code. `bittern explain CODE` prints its line of this page;",
+        "Every failure that a user can cause has a stable code. `bittern explain CODE` prints its part of this page;",
         "the failure itself says what was given, where, and what to do.",
     ]
     known = codes()
@@ -35,7 +39,36 @@ def errors() -> str:
         if rows:
             lines += [f"\n## {area}: {title}\n", "| code | what is wrong |", "|---|---|"]
             lines += [f"| {name} | {_cell(text)} |" for name, text in rows]
+            lines += [part for name, _ in rows for part in _shown(name)]
     return "\n".join(lines) + "\n"
+
+
+def _shown(name: str) -> list[str]:
+    """Return the paragraph and the example of a code, if it has them."""
+    paragraph, example = explanations().get(name), _examples().get(name)
+    if paragraph is None:
+        return []
+    lines = [f"\n### {name}\n", paragraph]
+    if example is not None:
+        lines += ["\n```text", example["program"].rstrip("\n"), "```", "```text", example["diagnostic"] + "```"]
+    return lines
+
+
+def examples_json() -> str:
+    """Return the examples of `bittern explain`: for every code the golden case named after it, if short."""
+    return json.dumps(_examples(), indent=0, ensure_ascii=False) + "\n"
+
+
+@cache
+def _examples() -> dict[str, dict[str, str]]:
+    found = {}
+    for path in sorted((ROOT / "tests" / "golden" / "check").glob("E*.btn")):
+        name, program = path.stem[:4], path.read_text("utf-8", errors="replace")
+        said = re.split(r"^(?=\S+:\d+:\d+: error)", path.with_suffix(".txt").read_text("utf-8"), flags=re.MULTILINE)
+        said = [text for text in said if f"error[{name}]" in text]
+        if said and program.count("\n") <= MAX_LINES and max(map(len, program.split("\n"))) <= MAX_COLUMNS:
+            found.setdefault(name, {"program": program, "diagnostic": said[0]})
+    return found
 
 
 def operations() -> str:
@@ -89,7 +122,8 @@ def pages() -> dict[Path, str]:
     """Return every generated page with its text."""
     docs = ROOT / "docs"
     lists = {docs / "errors.md": errors(), docs / "ops.md": operations(), docs / "commands.md": commands()}
-    return lists | {ROOT / "README.md": readme()}
+    shipped = {ROOT / "bittern" / "cli" / "examples.json": examples_json()}
+    return lists | shipped | {ROOT / "README.md": readme()}
 
 
 def _cell(text: str) -> str:

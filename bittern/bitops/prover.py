@@ -12,7 +12,7 @@ that is mathematically inside its buffer is inside it on a machine too.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bittern.types.dims import ZERO, Atom, Dim, Ratio, apply_facts, dim, symbol
+from bittern.types.dims import ZERO, Atom, Dim, DimTooLargeError, Ratio, apply_facts, dim, symbol
 
 _DEPTH = 24  # substitutions in one proof
 _WORK = 4000  # polynomials looked at for one question
@@ -56,7 +56,10 @@ class Prover:
     def proves(self, value: "Dim | int") -> bool:
         """Whether the polynomial is proven to be at least 0."""
         self._work = 0
-        return self._proves(self.simple(dim(value)), 0)
+        try:
+            return self._proves(self.simple(dim(value)), 0)
+        except DimTooLargeError:
+            return False
 
     def within(self, value: Dim, low: "Dim | int", high: "Dim | int") -> bool:
         """Whether low <= value <= high is proven."""
@@ -78,16 +81,20 @@ class Prover:
         if depth > _DEPTH or self._work > _WORK:
             return False
         atom = _innermost(value)
-        if atom is None:
-            return False
-        factor, rest = _split(value, atom)
-        if factor is None:
-            return False
-        if self._by_bounds(atom, factor, rest, depth):
-            return True
+        if atom is not None:
+            factor, rest = _split(value, atom)
+            if factor is not None and self._by_bounds(atom, factor, rest, depth):
+                return True
         return any(_no_negative(value - k) and self._proves(value - k, depth + 1) for k in self.known)
 
     def _by_bounds(self, atom: Atom, factor: Dim, rest: Dim, depth: int) -> bool:
+        if isinstance(atom, Ratio) and atom.kind == "/" and atom.bottom.constant is None:
+            times, left = factor // atom.bottom, factor % atom.bottom
+            if left == ZERO:  # bottom * (top / bottom) is top - bottom + 1 to top
+                falls = self._proves(-times, depth + 1)
+                least = atom.top if falls else atom.top - atom.bottom + 1
+                if falls or self._proves(times, depth + 1):
+                    return self._proves(self.simple(times * least + rest), depth + 1)
         constant = factor.constant
         rises = constant > 0 if constant is not None else self._proves(factor, depth + 1)
         falls = constant < 0 if constant is not None else not rises and self._proves(-factor, depth + 1)

@@ -17,12 +17,13 @@ def command(
     """Check programs: every error at once, with its place."""
     from bittern.lang import render
     from bittern.lang.check import check_paths
+    from bittern.lang.messages import as_message
 
     if "" in paths:
         raise BitternError(BAD_ARGUMENTS, "A PATH is empty.", "Name a file or folder.")
     found = check_paths(paths)
     if as_json:
-        print_json({"errors": [render.as_json(diagnostic) for diagnostic in found]})
+        print_json({"errors": [as_message(diagnostic) for diagnostic in found]})
         return 1 if found else 0
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for diagnostic in found:

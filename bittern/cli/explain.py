@@ -1,8 +1,14 @@
-"""`bittern explain`: what an error code means."""
+"""`bittern explain`: what an error code means, and a program that shows it.
+
+The codes and titles are those of the modules. Codes of the language have a paragraph in `explanations.txt`, and most
+of them a bad program with its diagnostic in `examples.json`, which `make docs` takes from the golden cases.
+"""
 
 import ast
+import json
 import re
 from pathlib import Path
+from textwrap import fill, indent
 from typing import Annotated
 
 import typer
@@ -49,11 +55,26 @@ def codes() -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
+def explanations() -> dict[str, str]:
+    """Return the paragraph of every code that has one."""
+    lines = (Path(__file__).parent / "explanations.txt").read_text("utf-8").splitlines()
+    return {line[:4]: line[5:] for line in lines}
+
+
+def examples() -> dict[str, dict[str, str]]:
+    """Return a bad program and its diagnostic for every code that has one: keys `program` and `diagnostic`."""
+    found: dict[str, dict[str, str]] = json.loads((Path(__file__).parent / "examples.json").read_text("utf-8"))
+    return found
+
+
 def command(
     name: Annotated[str, typer.Argument(metavar="CODE", help="The code in the brackets of an error, such as S111.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
-    """Say what an error code means."""
+    """Say what an error code means.
+
+    Errors of programs come with a paragraph, and a bad program with what `bittern check` says about it.
+    """
     known = codes()
     wanted = name.upper()
     if wanted not in known:
@@ -61,8 +82,15 @@ def command(
             UNKNOWN_CODE, f"No error has the code `{name}`.", nearest(wanted, list(known)) or "See docs/errors.md."
         )
     area = AREAS.get(wanted[:2], "")
+    paragraph, example = explanations().get(wanted, ""), examples().get(wanted)
     if as_json:
-        print_json({"code": wanted, "area": area, "title": known[wanted]})
-    else:
-        print(f"{wanted} ({area}): {known[wanted]}")
+        told = {"code": wanted, "area": area, "title": known[wanted], "explanation": paragraph, "example": example}
+        print_json(told)
+        return 0
+    print(f"{wanted} ({area}): {known[wanted]}")
+    if paragraph:
+        print("\n" + fill(paragraph, width=100, break_long_words=False, break_on_hyphens=False))
+    if example:
+        print("\nAn example:\n\n" + indent(example["program"], "    "))
+        print("It says:\n\n" + indent(example["diagnostic"], "    "), end="")
     return 0

@@ -30,7 +30,7 @@ def command(
     There are no options of style. A file is written only if its text changes, and whole or not at all; one with a
     syntax error stays as it is. `-` reads a program from stdin and prints it.
     """
-    from bittern.lang import render
+    from bittern.lang.messages import as_message
 
     if "" in paths:
         raise BitternError(BAD_ARGUMENTS, "A PATH is empty.", "Name a file or folder, or - for stdin.")
@@ -48,7 +48,7 @@ def command(
         elif changed and not check:
             _write(path, text)
     if as_json:
-        print_json({"files": rows, "errors": [render.as_json(fault) for fault in errors]})
+        print_json({"files": rows, "errors": [as_message(fault) for fault in errors]})
     else:
         _tell(rows, errors, check)
     return 1 if errors or (check and any(row["changed"] for row in rows)) else 0

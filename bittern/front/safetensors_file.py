@@ -91,8 +91,9 @@ def read_json(data: bytes, name: str, wrong: str) -> dict[str, Any]:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
-            keys = [key for key, _ in pairs]
-            _refuse(DUPLICATE_NAME, name, f"has the name {shown(next(k for k in keys if keys.count(k) > 1))} twice.")
+            first = {key: place for place, (key, _) in reversed([*enumerate(pairs)])}
+            twice = next(key for place, (key, _) in enumerate(pairs) if first[key] < place)
+            _refuse(DUPLICATE_NAME, name, f"has the name {shown(twice)} twice.")
         return found
 
     def no_number(text: str) -> NoReturn:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bittern.base.errors import BitternError, code
+from bittern.base.errors import BitternError
 from bittern.front.huggingface import read_settings, read_text
+from bittern.front.safetensors_file import read_json
 from bittern.front.tokenizer import BLANK, LETTERS, Tokenizer, check_text
-from bittern.front.vocabulary import Kind, Vocabulary, stop_tokens
+from bittern.front.tokenizer_check import BAD_TOKENIZER, NOT_ENCODED, check_tokenizer, guarded
+from bittern.front.vocabulary import BYTE_TOKEN, Kind, Vocabulary, stop_tokens
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
-
-BAD_TOKENIZER = code("F313", "the tokenizer.json of the folder cannot be read")
 
 _LIMIT = 1 << 26
 
@@ -39,7 +39,8 @@ class FolderTokenizer(Tokenizer):
         """Return the token ids of a text; arguments and errors as for `Tokenizer.encode`."""
         check_text(text)
         self._backend.encode_special_tokens = not special
-        ids = [int(number) for number in self._backend.encode(text, add_special_tokens=False).ids]
+        with guarded(NOT_ENCODED, "The tokenizer.json fails with this text"):
+            ids = [int(number) for number in self._backend.encode(text, add_special_tokens=False).ids]
         vocabulary = self._vocabulary
         front = self._mark(bos, vocabulary.add_bos, self.bos, "bos")
         return front + ids + self._mark(eos, vocabulary.add_eos, self.eos, "eos")
@@ -68,15 +69,22 @@ def folder_tokenizer(folder: Path) -> Tokenizer | None:
         return None
     from tokenizers import Tokenizer as Backend
 
-    try:
+    said = read_json(data, "tokenizer.json", BAD_TOKENIZER)
+    check_tokenizer(said)
+    with guarded(BAD_TOKENIZER, "The tokenizer.json cannot be read"):
         backend = Backend.from_str(data.decode())
-    except Exception as fault:  # the library raises plain exceptions
-        raise BitternError(
-            BAD_TOKENIZER, f"The tokenizer.json cannot be read: {str(fault)[:200]}.", "Download the folder again."
-        ) from fault
-    backend.no_truncation()
-    backend.no_padding()
-    return FolderTokenizer(_vocabulary(backend, read_settings(folder)), backend, _style(backend))
+        backend.no_truncation()
+        backend.no_padding()
+        _check_added(backend, said)
+        return FolderTokenizer(_vocabulary(backend, read_settings(folder)), backend, _style(backend))
+
+
+def _check_added(backend: "Backend", said: Mapping[str, Any]) -> None:
+    """Refuse added tokens that the library gave other ids than the file says: it does so without a word."""
+    for row in said.get("added_tokens") or ():
+        if backend.token_to_id(row["content"]) != row["id"]:
+            what = f"The tokenizer.json gives the added token {row['content']!r:.60} an id that it cannot have."
+            raise BitternError(BAD_TOKENIZER, what, "Use another folder.")
 
 
 def _style(backend: "Backend") -> str:
@@ -108,8 +116,8 @@ def _vocabulary(backend: "Backend", settings: Mapping[str, Any]) -> Vocabulary:
     byte_values: dict[int, int] = {}
     for text, number in known.items():
         tokens[number], kinds[number] = text, Kind.NORMAL
-        if len(text) == 6 and text.startswith("<0x") and text.endswith(">"):
-            kinds[number], byte_values[number] = Kind.BYTE, int(text[3:5], 16)
+        if match := BYTE_TOKEN.fullmatch(text):
+            kinds[number], byte_values[number] = Kind.BYTE, int(match[1], 16)
     for number, added in backend.get_added_tokens_decoder().items():
         kinds[number] = Kind.CONTROL if added.special else Kind.USER_DEFINED
     ids = {text: number for number, text in enumerate(tokens)}
@@ -143,7 +151,11 @@ def _marks_around(backend: "Backend") -> tuple[int | None, int | None]:
     full = backend.encode("a", add_special_tokens=True).ids
     for at in range(len(full) - len(bare) + 1):
         if full[at : at + len(bare)] == bare and len(full) > len(bare):
-            return (full[0] if at else None), (full[-1] if at + len(bare) < len(full) else None)
+            marks = (full[0] if at else None), (full[-1] if at + len(bare) < len(full) else None)
+            if any(number is not None and backend.id_to_token(number) is None for number in marks):
+                what = f"The tokenizer.json puts the tokens {marks} around a text, which it does not have."
+                raise BitternError(BAD_TOKENIZER, what, "Use another folder.")
+            return marks
     return None, None
 
 

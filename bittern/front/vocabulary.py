@@ -29,7 +29,7 @@ BAD_TOKEN = code("F308", "a token of the vocabulary contradicts its own kind")
 _PREFIX = "tokenizer.ggml."
 _MODELS = ("gpt2", "llama")
 _REMEDY = "Convert the checkpoint again with a current converter, or use another file."
-_BYTE = re.compile("<0x([0-9A-Fa-f]{2})>")
+BYTE_TOKEN = re.compile("<0x([0-9A-Fa-f]{2})>")
 _LONGEST = 1024
 
 # Spellings that end a turn or a text. A file rarely lists them all under its own keys, so they count by spelling, and
@@ -273,7 +273,7 @@ def _merges(lines: list[str], ids: dict[str, int]) -> list[tuple[str, str]]:
 def _byte_tokens(tokens: list[str], kinds: npt.NDArray[np.uint8]) -> dict[int, int]:
     found = {}
     for number in np.flatnonzero(kinds == Kind.BYTE).tolist():
-        match = _BYTE.fullmatch(tokens[number])
+        match = BYTE_TOKEN.fullmatch(tokens[number])
         if match is None:
             raise BitternError(
                 BAD_TOKEN,

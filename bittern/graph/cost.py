@@ -7,15 +7,14 @@ Counting. A `dot` of n values is n multiply-accumulates for every value of its r
 conversions are one operation for every value of their result; reductions and scans one for every value that they take.
 Moving data is no operation. Bytes count each input once and the result once, in the stored form: a format's blocks, and
 one byte for every value of 8 bits or fewer. A call, map or loop costs what its bodies do, as often as they run; its
-bytes are those that cross its own edge and those of the constants inside. `size`, `item`, `tuple` and parameters cost
-nothing.
+bytes are those that cross its own edge and those of the constants inside, once. `size`, `item`, `tuple` and parameters
+cost nothing.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from bittern.base.errors import BitternError
-from bittern.graph.difference import nodes_of
 from bittern.graph.node import Blob, Function, Node, functions_of, walk
 from bittern.types.dims import ZERO, Dim, DimTooLargeError, dim
 from bittern.types.values import Tensor, Token, Tuple, Type
@@ -71,7 +70,9 @@ class Costs:
             if current.id in self._functions:
                 continue
             if is_ready:
-                self._functions[current.id] = self._sum([self.node(node) for node in walk(current.result)])
+                nodes = list(walk(current.result))
+                self._functions[current.id] = self._sum([self.node(node) for node in nodes])
+                self._held[current.id] = self._constants(nodes)
             else:
                 stack.append((current, True))
                 stack.extend((inner, False) for node in walk(current.result) for inner in functions_of(node))
@@ -81,21 +82,23 @@ class Costs:
         """Return the cost of a node, in the dimensions of the function in which it stands."""
         if node.kind in _FREE:
             return Cost()
+        for function in functions_of(node):
+            self.function(function)
         try:
-            inside = [self._constants(function) for function in functions_of(node)]
+            inside = [self._held[function.id] for function in functions_of(node)]
             read, written = _total([*(bytes_of(i.type) for i in node.inputs), *inside]), bytes_of(node.type)
             macs, operations, note = self._work(node)
         except DimTooLargeError:
             return UNTOLD
         return Cost(macs, operations, read, written, note)
 
-    def _constants(self, function: Function) -> Dim:
-        """Return the bytes of all constants of a function that was met before, those of its callees included."""
-        known = self._held.get(function.id)
-        if known is None:
-            inner = {node.id: node for node in nodes_of(replace(function, ideal=None)) if node.kind == "const"}
-            known = self._held[function.id] = _total([bytes_of(node.type) for node in inner.values()])
-        return known
+    def _constants(self, nodes: Sequence[Node]) -> Dim:
+        """Return the bytes of the constants among nodes and in the functions that they name, once for each naming."""
+        try:
+            own = [bytes_of(node.type) for node in nodes if node.kind == "const"]
+            return _total([*own, *(self._held[inner.id] for node in nodes for inner in functions_of(node))])
+        except DimTooLargeError:
+            return ZERO
 
     def _sum(self, parts: list[Cost]) -> Cost:
         note = next((part.note for part in parts if part.note), "")
@@ -142,11 +145,8 @@ class Costs:
             macs, operations = macs + tested.macs, operations + tested.operations
             limit = known_size(node.inputs[0])
             if limit is not None:
-                return (
-                    macs * limit,
-                    operations * limit,
-                    f"at most: a `while` ends before its limit. {note}".strip(),
-                )
+                note = f"at most: a `while` ends before its limit. {note}".strip()
+                return macs * limit, operations * limit, note
         else:
             low, high = known_size(node.inputs[0]), known_size(node.inputs[1])
             if low is not None and high is not None:

@@ -28,9 +28,12 @@ from bittern.types.values import Tensor
 
 UNKNOWN_FUNCTION = code("E208", "unknown function")
 NOT_CALLABLE = code("E209", "a value is called")
+TOO_MUCH_INLINED = code("E215", "inlined functions inline too many others")
 ARGUMENT_COUNT = code("E313", "wrong number of arguments")
 ARGUMENT_TYPE = code("E314", "an argument has the wrong type")
 ARGUMENT_NAME = code("E315", "no parameter or field of this name, or given twice")
+
+_MOST_INLINED = 1 << 12
 
 
 @handles(syntax.Call)
@@ -288,8 +291,24 @@ def _apply(
         return _open_result(there, declaration, value_mark(values[0].type))
     check_where(ctx, there, declaration, span)
     if declaration.inline:
+        _count_inlined(ctx, declaration, span)
         return inline_body(there, declaration, fitted)
     return _call_node(ctx, there, chosen, bound, fitted)
+
+
+def _count_inlined(ctx: Context, declaration: syntax.FunctionDecl, span: Span) -> None:
+    """Reject a function in which inlined bodies inline others without end: each level may double the one before."""
+    nested = [caller for caller in ctx.callers[-1:] if isinstance(caller, syntax.FunctionDecl) and caller.inline]
+    ctx.inlined.extend(span for _ in nested)
+    known = ctx.library.instances
+    if len(ctx.inlined) > _MOST_INLINED or ("inlines too much", id(declaration)) in known:
+        known.update({("inlines too much", id(caller)): True for caller in nested})
+        ctx.reject(
+            TOO_MUCH_INLINED,
+            span,
+            f"more than {_MOST_INLINED} calls in inlined bodies are inlined into one function",
+            hint="write some of these functions without `inline`",
+        )
 
 
 def _like(ctx: Context, declared: syntax.TypeExpr, actual: LangType) -> LangType:

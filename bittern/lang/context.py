@@ -5,13 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
+from bittern.base.errors import code
 from bittern.graph.node import Attribute, Node, node
 from bittern.lang import syntax
 from bittern.lang.frame import Binding, Frame, Scope
 from bittern.lang.source import Diagnostic, Span
 from bittern.lang.values import LangType, TupleType, Value, changed_dims, leaf_types, type_text
 from bittern.ops.table import ops
-from bittern.types.dims import Dim, apply_facts, without_facts
+from bittern.types.dims import Dim, DimTooLargeError, apply_facts, without_facts
 from bittern.types.elements import Element
 from bittern.types.faults import (
     ATTRIBUTE_UNFIT,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 Elaborated: TypeAlias = syntax.Expr | syntax.ConstDecl
 
+
+DIM_TOO_LARGE = code("E407", "a dimension has too many terms or factors")
 
 _FAULTS = {
     ELEMENT_MISMATCH: "`{}` is given different element types",
@@ -87,7 +90,7 @@ class Context:
     names: the names of the dimension symbols, by position, for messages. callers: the declarations that are being
     elaborated around, to find recursion. ideal: the body states a meaning over the reals. effects: what the function's
     type allows. borrowed: owned names read through `&` in the call that is being elaborated. labels, lines: names and
-    places of nodes.
+    places of nodes. inlined: calls in inlined bodies that were inlined in turn.
     """
 
     library: "Library"
@@ -102,6 +105,7 @@ class Context:
     effects: tuple[str, ...] = ()
     borrowed: dict[Binding, Span] = field(default_factory=dict)
     labels: dict[bytes, str] = field(default_factory=dict)
+    inlined: list[Span] = field(default_factory=list)
     lines: dict[bytes, tuple[str, int]] = field(default_factory=dict)
 
     @staticmethod
@@ -246,9 +250,12 @@ def handles_tuples(kind: type) -> Callable[[WideHandler], WideHandler]:
 def expression(ctx: Context, e: Elaborated, expected: Expected = None) -> Value:
     """Elaborate an expression. expected: the elements that bare literals take, if the context says some."""
     wide = _wide_handlers.get(type(e))
-    if wide is not None:
-        return wide(ctx, e, expected)
-    return _handlers[type(e)](ctx, e, expected if isinstance(expected, Element) else None)
+    try:
+        if wide is not None:
+            return wide(ctx, e, expected)
+        return _handlers[type(e)](ctx, e, expected if isinstance(expected, Element) else None)
+    except DimTooLargeError as fault:
+        ctx.reject(DIM_TOO_LARGE, e.span, "a dimension here is too large to be compared with others", found=str(fault))
 
 
 def expectation(type_: LangType) -> Expected:

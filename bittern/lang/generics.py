@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bittern.base.errors import code, nearest
 from bittern.lang import syntax
-from bittern.lang.context import Context, Generics
+from bittern.lang.context import DIM_TOO_LARGE, Context, Generics
 from bittern.lang.frame import Scope
 from bittern.lang.literals import number_value
 from bittern.lang.source import Span
@@ -19,7 +19,7 @@ from bittern.lang.values import (
     many,
     replace_leaves,
 )
-from bittern.types.dims import Dim, dim
+from bittern.types.dims import Dim, DimTooLargeError, dim
 from bittern.types.elements import ELEMENTS, Element, Kind, open_element, type_names
 from bittern.types.faults import RANK_UNFIT
 from bittern.types.values import SPACES, Tensor
@@ -44,12 +44,14 @@ _KINDS = ("type", "int", "float", "format")
 
 @dataclass(slots=True)
 class Formats:
-    """Gives the elements of `weight` leaves in order; without any left, the open format."""
+    """Gives the elements of `weight` leaves in order; without any left, the open format. asked: how often it was."""
 
     known: Iterator[Element] = field(default_factory=lambda: iter(()))
+    asked: int = 0
 
     def next(self) -> Element:
         """Return the next weight's element."""
+        self.asked += 1
         return next(self.known, WEIGHT)
 
 
@@ -66,7 +68,10 @@ def dim_of(ctx: Context, e: syntax.Expr) -> Dim | None:
         left, right = dim_of(ctx, e.left), dim_of(ctx, e.right)
         if left is None or right is None:
             return None
-        return ctx.generics.normal(_COMBINE[e.operator](left, right))
+        try:
+            return ctx.generics.normal(_COMBINE[e.operator](left, right))
+        except DimTooLargeError as fault:
+            ctx.reject(DIM_TOO_LARGE, e.span, "the dimension is too large to be compared with others", found=str(fault))
     return None
 
 
@@ -177,9 +182,22 @@ def make_struct(
     callers = (*ctx.callers, struct)
     there = replace(ctx, module=module, generics=inner, scope=Scope(ctx.frame), callers=callers)
     formats = formats or Formats()
+    key, before = ("struct", id(struct), arguments, inner.facts), formats.asked
+    where = struct.name.span if span is None else span
+    known = ctx.library.instances.get(key)
+    if isinstance(known, StructType):
+        return known
+    if isinstance(known, int):
+        need_few(ctx, known, where)
     fields = tuple((f.name.name, resolve(there, f.type, formats)) for f in struct.fields)
-    _need_few(ctx, sum(len(leaf_types(type_)) for _, type_ in fields), struct.name.span if span is None else span)
-    return StructType(f"{module.name}.{struct.name.name}", arguments, fields)
+    count = sum(len(leaf_types(type_)) for _, type_ in fields)
+    if count > _MOST_LEAVES:
+        ctx.library.instances[key] = count
+    need_few(ctx, count, where)
+    made = StructType(f"{module.name}.{struct.name.name}", arguments, fields)
+    if formats.asked == before:  # made once if it holds no weights: their formats differ from place to place
+        ctx.library.instances[key] = made
+    return made
 
 
 def need_no_cycle(ctx: Context, declaration: syntax.Declared, span: Span, hint: str = "") -> None:
@@ -213,7 +231,7 @@ def struct_generics(ctx: Context, struct: syntax.StructDecl, t: syntax.NamedType
     return inner
 
 
-def _need_few(ctx: Context, count: int, span: Span) -> None:
+def need_few(ctx: Context, count: int, span: Span) -> None:
     """Reject a type of more leaves than a program can be elaborated for."""
     if count > _MOST_LEAVES:
         expected = f"at most {_MOST_LEAVES} arrays and numbers in all"
@@ -272,7 +290,7 @@ def _resolve_sequence(ctx: Context, t: syntax.NamedType, formats: Formats) -> La
     inner, length = as_type(ctx, t.arguments[0]), need_size(ctx, t.arguments[1])
     count = length.constant
     if name == "list" and count:
-        _need_few(ctx, count * len(leaf_types(resolve(ctx, inner))), t.span)
+        need_few(ctx, count * len(leaf_types(resolve(ctx, inner))), t.span)
         items = tuple(resolve(ctx, inner, formats) for _ in range(count))
         return ListType(items[0], length, items)
     item = resolve(ctx, inner, formats if name == "many" else None)

@@ -1,4 +1,4 @@
-"""The lines of a declaration from its pieces: where each begins, how far it is indented, where lists end with a comma."""
+"""The lines of a declaration from its pieces: where each begins, its indent, and where a list ends with a comma."""
 
 from dataclasses import dataclass, field
 

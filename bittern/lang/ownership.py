@@ -4,7 +4,7 @@ A name that is owned is used once: then it is moved. Operators, operations, fiel
 `&`. What was borrowed from an owned value (a field of it, say) is usable until its owner is moved or changed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NoReturn, TypeAlias
@@ -23,6 +23,7 @@ from bittern.lang.context import (
     items_expected,
 )
 from bittern.lang.frame import Binding, Scope
+from bittern.lang.generics import need_few
 from bittern.lang.source import Span
 from bittern.lang.values import Value
 from bittern.types.elements import ELEMENTS, Element
@@ -162,7 +163,7 @@ def give_value(ctx: Context, e: syntax.Expr, expected: Expected = None) -> Value
 def last_value(ctx: Context, e: syntax.Expr, expected: Expected = None) -> Value:
     """Elaborate the result of a block: a name that ends with the block gives its value away."""
     if isinstance(e, syntax.TupleLiteral):
-        return Value.tuple_of(ctx.every(_items(ctx, e, last_value, expected)))
+        return _tuple_of(ctx, e, ctx.every(_items(ctx, e, last_value, expected)))
     value = take_value(ctx, e, expected)
     if isinstance(e, syntax.Name):
         found = ctx.scope.find(e.name)
@@ -202,7 +203,13 @@ def _items(ctx: Context, e: syntax.TupleLiteral, take: Taker, expected: Expected
 def tuple_literal(ctx: Context, e: Elaborated, expected: Expected) -> Value:
     """`(a, b)`."""
     assert isinstance(e, syntax.TupleLiteral)
-    return Value.tuple_of(ctx.every(_items(ctx, e, take_value, expected)))
+    return _tuple_of(ctx, e, ctx.every(_items(ctx, e, take_value, expected)))
+
+
+def _tuple_of(ctx: Context, e: syntax.TupleLiteral, items: Sequence[Value]) -> Value:
+    """Return several values as one, or reject it: each `let` may double the parts of the one before."""
+    need_few(ctx, sum(len(item.leaves) for item in items), e.span)
+    return Value.tuple_of(items)
 
 
 def need_different(ctx: Context, names: Iterable[syntax.Name]) -> None:

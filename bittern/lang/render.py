@@ -1,4 +1,4 @@
-"""Diagnostics as text for people and as objects for `--json`.
+"""Diagnostics as text for people.
 
 The caret stands under the right character whatever the line holds: tabs are shown as spaces up to the next multiple
 of four columns, wide characters count two columns, combining ones none, and what cannot be printed becomes a mark.
@@ -34,31 +34,6 @@ def as_text(diagnostic: Diagnostic, colour: bool = False) -> str:
         lines.append(f"{_paint(_place(span), _BOLD, colour)}: {_paint('note', _CYAN, colour)}: {phrase}")
         lines += _excerpt(span, _CYAN, colour)
     return "\n".join(lines)
-
-
-def as_json(diagnostic: Diagnostic) -> dict[str, object]:
-    """Return a diagnostic as an object: lines and columns from 1, the end exclusive; columns count characters."""
-    return {
-        **_range(diagnostic.span),
-        "code": diagnostic.code,
-        "message": diagnostic.message,
-        "found": diagnostic.found,
-        "expected": diagnostic.expected,
-        "hint": diagnostic.hint,
-        "notes": [{**_range(span), "message": phrase} for span, phrase in diagnostic.notes],
-    }
-
-
-def _range(span: Span) -> dict[str, object]:
-    line, column = span.source.position(span.start)
-    end_line, end_column = span.source.position(span.end)
-    return {
-        "file": span.source.name,
-        "line": line,
-        "column": column,
-        "end_line": end_line,
-        "end_column": end_column,
-    }
 
 
 def _place(span: Span) -> str:

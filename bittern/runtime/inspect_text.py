@@ -94,9 +94,10 @@ def _function(label: str, key: str, functions: Mapping[str, Any], full: bool) ->
     yield f"{_INDENT}bytes read {cost['read']}; written {cost['written']}"
     if "note" in cost:
         yield f"{_INDENT}({cost['note']})"
-    inside = _reached(key, functions)
+    inside = _reached(key, functions) if label else {key}
     count = sum(len(functions[each]["nodes"]) for each in inside)
-    yield f"{_INDENT}{len(function['nodes'])} nodes; {count} in {len(inside)} functions with all that it calls"
+    more = f"; {count} in {len(inside)} functions with all that it calls" if len(inside) > 1 else ""
+    yield f"{_INDENT}{len(function['nodes'])} nodes{more}"
     yield from (_INDENT + line for line in _nodes(function, functions, full))
 
 

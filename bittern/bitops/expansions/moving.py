@@ -99,7 +99,7 @@ def _word(parts: list[Handle], name: str) -> Handle:
 def _lookup(b: Expander, call: Call) -> Outcome:
     codes, tables = call.operands[0], call.operands[1:]
     entries = sum(t.type.count for t in tables)
-    native = b.target.width // tables[0].type.element.bits
+    native = min(tables[0].type.count, b.target.width // tables[0].type.element.bits)
     if b.can("lookup", tables[0].type, of=call.result) and codes.type.element.bits == call.result.element.bits:
         return _by_parts(b, codes, tables, native)
     if entries < 1 << codes.type.element.bits:

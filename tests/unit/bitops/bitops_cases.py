@@ -201,3 +201,17 @@ def vector_kernel(case: Case, count: int) -> Kernel:
 
 def _loaded(x: Handle, element: str) -> Handle:
     return x.ne(0) if element == "bit" else x
+
+
+def _by_result() -> dict[str, list[Case]]:
+    """Return the cases by the element of their result; floats as integers only through `bits`, which has one NaN."""
+    found: dict[str, list[Case]] = {}
+    for case in cases():
+        kind, elements, attributes = case
+        (result,) = KINDS[kind].rule(tuple(lanes(e) for e in elements), attributes)
+        if kind != "reinterpret":
+            found.setdefault(result.element.name, []).append(case)
+    return found
+
+
+CASES_BY_RESULT = _by_result()

@@ -303,14 +303,14 @@ def test_check_and_explain(run: Any, tmp_path: Path) -> None:
     good, bad = tmp_path / "good.btn", tmp_path / "bad.btn"
     good.write_text("fn twice[n](x: f32[n]) -> f32[n] {\n  x + x\n}\n")
     bad.write_text("fn twice[n](x: f32[n]) -> f32[n] {\n  x + y\n}\n")
-    assert run("check", good)[:2] == (0, "")
+    assert run("check", good)[0] == 0
     assert run("check", good, "--json") == (0, '{\n  "errors": []\n}\n', "")
     status, out, _ = run("check", bad)
     assert status == 1 and "1 error" in out
     status, out, _ = run("check", bad, good, "--json")
     (error,) = json.loads(out)["errors"]
-    assert status == 1 and error["line"] == 2
-    assert error["code"] in run("explain", error["code"])[1]
+    assert status == 1 and error["spans"][0]["line_start"] == 2
+    assert error["code"]["code"] in run("explain", error["code"]["code"])[1]
     assert refused(run, "check", tmp_path / "missing.btn")["code"] == "U101"
     assert refused(run, "check", "")["code"] == "U111"
     assert refused(run, "explain", "E9")["code"] == "U113"

@@ -1,13 +1,11 @@
 """Diagnostics as text and as objects: the caret stands under the character it means."""
 
-import json
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bittern.lang import render
-from bittern.lang.render import MAX_SHOWN, as_json, as_text
+from bittern.lang.render import MAX_SHOWN, as_text
 from bittern.lang.source import Diagnostic, Source, Span
 
 
@@ -105,25 +103,6 @@ def test_colour_adds_only_escapes():
     assert painted == as_text(error)
 
 
-def test_object():
-    text = "a\nf(b,\n  c)"
-    error = _at(text, 3, 11, found="x", notes=((Span(Source("norms.btn", text), 0, 1), "here"),))
-    assert as_json(error) == {
-        "file": "norms.btn",
-        "line": 2,
-        "column": 2,
-        "end_line": 3,
-        "end_column": 5,
-        "code": "E301",
-        "message": "operands have different element types",
-        "found": "x",
-        "expected": "",
-        "hint": "",
-        "notes": [{"file": "norms.btn", "line": 1, "column": 1, "end_line": 1, "end_column": 2, "message": "here"}],
-    }
-    assert json.loads(json.dumps(as_json(error)))["line"] == 2
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=300), st.data())
 def test_any_place_renders_in_three_lines(text, data):
@@ -132,4 +111,3 @@ def test_any_place_renders_in_three_lines(text, data):
     lines = as_text(_at(text, start, end)).split("\n")
     assert len(lines) == 3
     assert lines[2].rstrip("^").rstrip(" ").endswith("|")
-    as_json(_at(text, start, end))

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import family_files
 import pytest
 import tiny_models
 
@@ -17,6 +18,7 @@ from bittern.graph.node import Function, Labels, functions_of, walk
 from bittern.runtime.inspect import Inspection, inspect_path
 from bittern.runtime.inspect_difference import difference_record, difference_text
 from bittern.runtime.inspect_text import inspection_text
+from bittern.runtime.model import load
 
 PROGRAM = """
 /// The mean of the squares.
@@ -106,6 +108,18 @@ def test_a_folder(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(BitternError, match="F1"):
         inspect_path(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["qwen3moe", "gpt2", "bert"])
+def test_a_folder_of_a_family(name: str) -> None:
+    found = inspect_path(family_files.GOLDEN / name)
+    assert found.kind == "huggingface" and found.refusal is None
+    assert set(found.roots) >= ({"encode", "mean"} if name == "bert" else {"forward", "head"})
+    assert any(row.steps for row in found.tensors), "some tensors of a folder are derived"
+    record = found.as_json()
+    (first, *_) = record["functions"].values()
+    assert len({node["layer"] for node in first["nodes"]}) > 2
+    assert "a Hugging Face folder" in inspection_text(record)
 
 
 def test_a_checkpoint_of_an_unknown_family_has_tensors_and_a_reason(tmp_path: Path) -> None:
@@ -232,3 +246,15 @@ def test_functions_are_all_there_once(model: Path) -> None:
     for root in found.roots.values():
         visit(root)
     assert {key.hex() for key in ids} == set(found.as_json()["functions"])
+
+
+def test_notebooks_show_functions_models_and_tensors(model: Path) -> None:
+    found = inspect_path(model)
+    head = found.roots["head"]._repr_html_()
+    assert head.startswith("<table>") and "function llama.head" in head and found.roots["head"].id.hex() in head
+    assert "&lt;b&gt;" in replace(found.roots["head"], labels=Labels("<b>"))._repr_html_()
+    with load(model) as loaded:
+        shown = loaded._repr_html_()
+        assert "family" in shown and "llama" in shown and str(model) in shown
+        tensor = loaded.bound.checkpoint.info("blk.0.attn_q.weight")._repr_html_()
+    assert "tensor blk.0.attn_q.weight" in tensor and "q4_1" in tensor and "[128, 64]" in tensor

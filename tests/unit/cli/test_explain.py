@@ -1,0 +1,56 @@
+"""`bittern explain`: a paragraph for every error of programs, and examples that show what they say."""
+
+import json
+
+import pytest
+
+from bittern.cli import explain, main
+from bittern.lang.check import check_text
+from bittern.lang.render import as_text
+
+LANGUAGE = sorted(name for name in explain.codes() if name.startswith("E"))
+
+
+def test_every_error_of_programs_has_a_paragraph() -> None:
+    paragraphs = explain.explanations()
+    assert sorted(paragraphs) == LANGUAGE
+    for name, text in paragraphs.items():
+        assert text.endswith(".") and 40 < len(text) < 300 and "  " not in text, name
+
+
+def test_examples_say_what_is_recorded() -> None:
+    examples = explain.examples()
+    assert set(examples) <= set(LANGUAGE) and len(examples) >= len(LANGUAGE) - 8
+    for name, example in examples.items():
+        if name == "E101":
+            continue  # the byte that is not UTF-8 cannot stand in a text
+        file = example["diagnostic"].split(":", 1)[0]
+        said = [as_text(fault) + "\n" for fault in check_text(example["program"], file)]
+        assert example["diagnostic"] in said, name
+        assert f"error[{name}]" in example["diagnostic"]
+
+
+def test_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "e109"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("E109 (syntax): comparisons are chained\n\nA comparison gives one bit")
+    assert "An example:\n\n    " in out and "error[E109]" in out
+    assert max(map(len, out.split("\n"))) <= 124
+    assert main(["explain", "U111"]) == 0
+    assert capsys.readouterr().out == "U111 (usage): the arguments of the command are wrong\n"
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "E109", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert list(told) == ["code", "area", "title", "explanation", "example"]
+    assert set(told["example"]) == {"program", "diagnostic"}
+    assert main(["explain", "F101", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["explanation"], told["example"]) == ("", None)
+
+
+def test_an_example_of_another_code_is_noticed() -> None:
+    examples = explain.examples()
+    said = [as_text(fault) for fault in check_text(examples["E301"]["program"], "case.btn")]
+    assert examples["E109"]["diagnostic"] not in said
