@@ -6,9 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does; two workers share two cores
+
+
+settings.register_profile("free", deadline=None)
+settings.register_profile("fixed", deadline=None, derandomize=True)  # the same cases in every run
+settings.load_profile("fixed" if os.environ.get("CI") else "free")
 
 
 def _offline(event: str, arguments: tuple[object, ...]) -> None:

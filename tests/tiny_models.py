@@ -159,7 +159,7 @@ def _file(
         data = weights(rng, element, height, width)
         rows[name] = g.Row(name.encode(), (width, height), TYPES[element], data=data)
     kept = {name: row for name, row in (rows | dict(changed)).items() if row is not None}
-    keys = tuple(_key(name, value) for name, value in facts.items() if value is not None)
+    keys = tuple(as_key(name, value) for name, value in facts.items() if value is not None)
     return g.build(g.File(keys, tuple(kept.values())))[0]
 
 
@@ -184,7 +184,8 @@ def tokenizer(template: str | None = None) -> dict[str, object]:
     return keys
 
 
-def _key(name: str, value: object) -> g.Key:
+def as_key(name: str, value: object) -> g.Key:
+    """Return a pair of metadata for a plain value; a pair stays as it is."""
     if isinstance(value, g.Key):
         return value
     if isinstance(value, str):

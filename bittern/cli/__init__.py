@@ -22,7 +22,9 @@ COMMANDS: dict[str, str] = {
     "generate": "Continue a prompt and stream the text.",
     "inspect": "Show what a file holds: its tensors, its graph, or how two differ.",
     "models": "List the models that can be pulled or are in the store.",
+    "new": "Make a folder with a first program.",
     "pull": "Fetch a model into the store and print its path.",
+    "repl": "Talk in the language: declare, evaluate, ask.",
 }
 
 _HELP = ("--help", "-h", "help")

@@ -338,7 +338,7 @@ class Interpreter:
                 UNKNOWN_NAME,
                 f"The chat template uses `{name:.50}` of a {type(owner).__name__} in line {self.line}, "
                 "which is not offered.",
-                nearest(name, [*methods]),
+                nearest(name, [*methods]) or "Use another template.",
             )
         return Undefined(f"A {type(owner).__name__} has no `{name}`.")
 
@@ -444,7 +444,7 @@ class Interpreter:
             raise BitternError(
                 UNKNOWN_NAME,
                 f"The chat template uses the {kind} `{name!s:.50}` in line {self.line}, which is not offered.",
-                nearest(str(name)[:50], [*table]),
+                nearest(str(name)[:50], [*table]) or "Use another template.",
             )
         return found
 

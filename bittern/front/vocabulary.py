@@ -191,7 +191,8 @@ class _Reader:
         return found.astype(np.uint8)
 
     def scores(self, count: int) -> npt.NDArray[np.float32]:
-        found = self.numbers("scores", count, "fiu", "a list of numbers").astype(np.float32)
+        with np.errstate(over="ignore"):
+            found = self.numbers("scores", count, "fiu", "a list of numbers").astype(np.float32)
         if not np.isfinite(found).all():
             number = int(np.flatnonzero(~np.isfinite(found))[0])
             raise BitternError(BAD_TOKEN, f"`{_PREFIX}scores` gives token {number} {found[number]}.", _REMEDY)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bittern.base.hashing import encode
+from bittern.graph.facts import value_text
 from bittern.graph.node import Function, Node, functions_of, walk
 from bittern.types.values import text as type_text
 
@@ -104,7 +105,7 @@ def _part_of_attributes(x: Node, y: Node) -> str | tuple[str, Function, Function
         if isinstance(a, Function) and isinstance(b, Function) and a.id != b.id:
             return name, a, b
         if encode(a) != encode(b):
-            return f"{x.kind} with `{name}` {a!r} and {b!r}"
+            return f"{x.kind} with `{name}` {_told(a)} and {_told(b)}"
     return f"{x.kind} of type {type_text(x.type)} and {type_text(y.type)}"
 
 
@@ -118,6 +119,10 @@ def _part_of_functions(left: Function, right: Function, path: list[str]) -> tupl
         return "only one has an `ideal` body", (None, None)
     path.append("ideal")
     return _part(left.ideal, right.ideal, path)
+
+
+def _told(value: object) -> str:
+    return repr(value) if value is None or isinstance(value, Function) else value_text(value)
 
 
 def _shown(x: Node) -> str:

@@ -102,12 +102,13 @@ def shape_text(type_: Type, dims: Sequence[str] = ()) -> str:
 
 def attribute_texts(node: Node, dims: Sequence[str] = ()) -> dict[str, str]:
     """Return the attributes that are no functions as text; constants as their digest and size."""
-    return {name: _text(value, dims) for name, value in node.attributes if not isinstance(value, Function)}
+    return {name: value_text(value, dims) for name, value in node.attributes if not isinstance(value, Function)}
 
 
-def _text(value: object, dims: Sequence[str]) -> str:
+def value_text(value: object, dims: Sequence[str] = ()) -> str:
+    """Return the value of an attribute as text; a constant as its digest and size."""
     if isinstance(value, tuple):
-        return "[" + ", ".join(_text(part, dims) for part in value) + "]"
+        return "[" + ", ".join(value_text(part, dims) for part in value) + "]"
     if isinstance(value, Tensor):
         return type_text(value, dims)
     if hasattr(value, "digest") and hasattr(value, "size"):

@@ -29,6 +29,7 @@ def layers_of(function: Function) -> dict[bytes, str]:
         if layer:
             found[node.id] = layer
     _adopt(nodes, found)
+    _release(nodes, found)
     return found
 
 
@@ -60,6 +61,26 @@ def _adopt(nodes: list[Node], found: dict[bytes, str]) -> None:
             (layer,) = layers
             if layer:
                 found[node.id] = layer
+
+
+def _release(nodes: list[Node], found: dict[bytes, str]) -> None:
+    """Take what several layers share out of the one whose label it has: such as a table that all of them look into.
+
+    Only what depends on no layer can be shared like this; the results of a layer are what the next one starts from.
+    """
+    is_early: dict[bytes, bool] = {}
+    for node in nodes:
+        own = (is_early[i.id] and (node.kind == "item" or i.kind == "const" or i.id not in found) for i in node.inputs)
+        is_early[node.id] = all(own)
+    uses: dict[bytes, set[str]] = {node.id: set() for node in nodes}
+    for node in reversed(nodes):
+        if node.id in found and is_early[node.id] and (len(uses[node.id]) > 1 or uses[node.id] == {""}):
+            del found[node.id]
+        for i in node.inputs:
+            uses[i.id] |= uses[node.id] if node.kind == "item" else {found.get(node.id, "")}
+    for node in nodes:
+        if node.kind == "item" and node.inputs[0].id not in found:
+            found.pop(node.id, None)
 
 
 def _number(layer: str) -> int:

@@ -15,7 +15,7 @@ def test_every_error_of_programs_has_a_paragraph() -> None:
     paragraphs = explain.explanations()
     assert sorted(paragraphs) == LANGUAGE
     for name, text in paragraphs.items():
-        assert text.endswith(".") and 40 < len(text) < 300 and "  " not in text, name
+        assert text.endswith(".") and 30 < len(text) < 300 and "  " not in text, name
 
 
 def test_examples_say_what_is_recorded() -> None:

@@ -231,7 +231,7 @@ def test_broken_samples_give_few_errors(name, data):
     text = SAMPLES[name]
     at = data.draw(st.integers(0, len(text) - 1))
     put = data.draw(st.sampled_from(["", *"()[]{},:=.+-\n a1"]))
-    assert len(_errors(text[:at] + put + text[at + (not put) :])) <= 4
+    assert len(_errors(text[:at] + put + text[at + (not put) :])) <= 6
 
 
 _DEEP = {

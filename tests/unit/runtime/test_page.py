@@ -134,3 +134,33 @@ def test_a_page_that_fails_is_noticed(browser: ModuleType, model: Inspection, tm
     path.write_text(page_text(model).replace("start();", "throw new Error();"), "utf-8")
     with pytest.raises(Exception, match="did not say that it is ready"):
         browser.ready(browser.dumped(path))
+
+
+KEYS = """
+start();
+addEventListener("error", (event) => { document.body.dataset.fault = event.message; });
+const press = (key, at = document.activeElement) => at.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+const search = document.getElementById("search");
+for (const key of ["ArrowDown", "End", "PageUp", "Home", "ArrowRight", "ArrowLeft", "ArrowRight", "u", "u", "c", "c", "f", "+", "-", "n"]) press(key);
+press("/");
+document.body.dataset.focused = document.activeElement.id;
+search.value = "block call"; search.dispatchEvent(new Event("input"));
+document.body.dataset.found = document.getElementById("count").textContent;
+press("Enter", search); press("ArrowDown"); press("Enter");
+document.body.dataset.inside = document.querySelector(".path [aria-current]").textContent;
+document.querySelector("canvas").focus();
+for (const key of ["ArrowDown", "ArrowDown", "ArrowRight", "ArrowLeft", "ArrowUp", "Enter", "Backspace", "Backspace", "Backspace"]) press(key);
+document.body.dataset.back = document.querySelector(".path [aria-current]").textContent;
+document.body.dataset.end = "reached";
+"""
+
+
+def test_keys_and_search(browser: ModuleType, model: Inspection, tmp_path: Path) -> None:
+    path = tmp_path / "keys.html"
+    path.write_text(page_text(model, model).replace("start();", KEYS), "utf-8")
+    document = browser.dumped(path)
+    (body,) = re.findall(r"<body[^>]*>", document)
+    facts = dict(re.findall(r'data-(\w+)="([^"]*)"', body))
+    assert "fault" not in facts and facts["end"] == "reached", body
+    assert facts["focused"] == "search" and facts["found"] == "6 found", "three calls of the block on both sides"
+    assert facts["inside"].startswith("llama.block") and facts["back"].startswith("llama.forward")
