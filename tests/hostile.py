@@ -63,6 +63,7 @@ APART = {
     ("tokenizer", "active"): "both forms are data; what the library may be asked for is under resource use",
     ("template", "length"): "has no lengths of its own",
 }
+LIBRARY = Library.standard()  # a started process has read it
 _GOLDEN = Path(__file__).parent / "golden" / "families"
 
 
@@ -93,7 +94,7 @@ def refused(row: Hostile, folder: Path) -> str | None:
 
 def _read_gguf(folder: Path) -> None:
     with open_gguf(folder / "x.gguf") as checkpoint:
-        bind_checkpoint(checkpoint, Library.standard())
+        bind_checkpoint(checkpoint, LIBRARY)
 
 
 def _read_safetensors(folder: Path) -> None:
@@ -106,7 +107,7 @@ def _read_safetensors(folder: Path) -> None:
 
 def _read_folder(folder: Path) -> None:
     with open_folder(folder) as checkpoint:
-        bind_checkpoint(checkpoint, Library.standard())
+        bind_checkpoint(checkpoint, LIBRARY)
 
 
 def _read_btn(folder: Path) -> None:

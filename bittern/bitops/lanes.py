@@ -100,8 +100,8 @@ def _lanes(element: str, count: int) -> Lanes:
 @lru_cache(maxsize=512)
 def lanes(text: str) -> Lanes:
     """Return the type that a spelling such as `f32x16` or `index` names; ValueError if there is none."""
-    element, _, count = text.partition("x") if not text.startswith("index") else (text, "", "")
-    return _lanes(element, int(count) if count else 1)
+    element, separator, count = (text, "", "") if text == "index" else text.partition("x")
+    return _lanes(element, int(count) if separator else 1)
 
 
 INDEX_TYPE = lanes("index")

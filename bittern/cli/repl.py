@@ -69,8 +69,11 @@ def _inputs(is_terminal: bool) -> Iterator[str]:
             continue
         if not held and not line.strip():
             continue
+        is_question = line.lstrip().startswith(":")
+        if is_question and held:
+            yield "\n".join(held)
+            held = []
         held.append(line)
-        is_question = held[0].lstrip().startswith(":")
         if line.strip() and not is_question and is_open("\n".join(held)):
             continue
         yield "\n".join(held)
@@ -177,9 +180,10 @@ def _cost(session: "Session", text: str) -> str:
     lines = []
     for function in _functions(session, text):
         cost, names = Costs().function(function), function.labels.dims
+        count = sum(1 for _ in nodes_of(function))
         lines.append(
             f"{cost.macs.text(names)} multiply-accumulates, {cost.operations.text(names)} operations, "
-            f"{cost.read.text(names)} bytes read, {cost.written.text(names)} written, {sum(1 for _ in nodes_of(function))} nodes"
+            f"{cost.read.text(names)} bytes read, {cost.written.text(names)} written, {count} nodes"
             + (f" ({cost.note})" if cost.note else "")
         )
     return "\n".join(lines)

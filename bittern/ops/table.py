@@ -89,7 +89,6 @@ def op(
 
 @cache
 def ops() -> Mapping[str, Op]:
-    """Return the whole table, loading the families on first use."""
-    for family in _FAMILIES:
-        import_module(f"bittern.ops.{family}")
-    return OPS
+    """Return the whole table, family by family; the families are loaded on first use."""
+    modules = [import_module(f"bittern.ops.{family}").__name__ for family in _FAMILIES]
+    return dict(sorted(OPS.items(), key=lambda row: modules.index(row[1].meaning.__module__)))

@@ -17,9 +17,10 @@ from bittern.base.errors import BitternError, code
 from bittern.front.bind import Bound, BoundEncoder, bind_checkpoint, bind_encoder
 from bittern.front.checkpoint import Checkpoint, Value, shown
 from bittern.front.gguf import is_gguf
+from bittern.graph.difference import nodes_of
 from bittern.graph.keg import read_keg
 from bittern.graph.keg_format import MAGIC as KEG_MAGIC
-from bittern.graph.node import Function
+from bittern.graph.node import Blob, Function
 from bittern.lang.check import check_module
 from bittern.lang.elaborate import instance_for
 from bittern.lang.library import Library, Module, mark
@@ -133,8 +134,12 @@ def _keg(path: Path) -> Inspection:
 
 
 def _program(path: Path, library: Sequence[Path]) -> Inspection:
-    """Read and check one program; every function of it is a root, overloads by their element."""
+    """Read and check one program; every function of it is a root, overloads by their element.
+
+    A bring-up writes program and `.keg` with one name; large constants of the text are then those of the `.keg`.
+    """
     known = Library.standard(*library)
+    known.blobs = _blobs_beside(path)
     try:
         module = known.load(path.stem, [path], path.parent)
         size = path.stat().st_size
@@ -144,6 +149,16 @@ def _program(path: Path, library: Sequence[Path]) -> Inspection:
     check_module(module)
     known.raise_errors()
     return Inspection(str(path), "program", {"size": size, "module": module.name}, _functions(module))
+
+
+def _blobs_beside(path: Path) -> dict[bytes, Blob]:
+    """Return the constants of the `.keg` beside a program, which has the bytes that its text names by their SHA-256."""
+    beside = path.with_suffix(".keg")
+    if not beside.is_file():
+        return {}
+    nodes = (node for root in read_keg(beside).functions.values() for node in nodes_of(root) if node.kind == "const")
+    blobs = (node["data"] for node in nodes)
+    return {blob.digest: blob for blob in blobs if isinstance(blob, Blob)}
 
 
 def _functions(module: Module) -> dict[str, Function]:

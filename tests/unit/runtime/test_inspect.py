@@ -15,6 +15,7 @@ from bittern.graph.facts import TEN, facts_of
 from bittern.graph.keg import write_keg
 from bittern.graph.lookup import find_node
 from bittern.graph.node import Function, Labels, functions_of, walk
+from bittern.runtime.artifacts import write_program
 from bittern.runtime.inspect import Inspection, inspect_path
 from bittern.runtime.inspect_difference import difference_record, difference_text
 from bittern.runtime.inspect_text import inspection_text
@@ -76,6 +77,18 @@ def test_a_keg_tells_the_same_graph(program: Path, tmp_path: Path) -> None:
     assert again.as_json()["functions"] == found.as_json()["functions"]
     path.rename(tmp_path / "no_suffix")
     assert inspect_path(tmp_path / "no_suffix").kind == "keg"
+
+
+def test_what_a_bring_up_wrote(model: Path, tmp_path: Path) -> None:
+    with load(model) as loaded:
+        write_program(loaded.bound, tmp_path)
+        ids = [loaded.bound.forward.id, loaded.bound.head.id]
+    for name in ("llama.keg", "llama.btn"):
+        roots = inspect_path(tmp_path / name).roots
+        assert [roots["forward"].id, roots["head"].id] == ids, name
+    (tmp_path / "llama.keg").unlink()
+    with pytest.raises(BitternError, match=r"(?s)E212.*E331"):
+        inspect_path(tmp_path / "llama.btn")
 
 
 def test_a_checkpoint_is_folded_by_layer(model: Path) -> None:

@@ -139,9 +139,12 @@ def test_a_page_that_fails_is_noticed(browser: ModuleType, model: Inspection, tm
 KEYS = """
 start();
 addEventListener("error", (event) => { document.body.dataset.fault = event.message; });
-const press = (key, at = document.activeElement) => at.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+const press = (key, at = document.activeElement) => {
+  at.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+};
+const all = (keys) => keys.split(" ").forEach((key) => press(key));
 const search = document.getElementById("search");
-for (const key of ["ArrowDown", "End", "PageUp", "Home", "ArrowRight", "ArrowLeft", "ArrowRight", "u", "u", "c", "c", "f", "+", "-", "n"]) press(key);
+all("ArrowDown End PageUp Home ArrowRight ArrowLeft ArrowRight u u c c f + - n");
 press("/");
 document.body.dataset.focused = document.activeElement.id;
 search.value = "block call"; search.dispatchEvent(new Event("input"));
@@ -149,7 +152,7 @@ document.body.dataset.found = document.getElementById("count").textContent;
 press("Enter", search); press("ArrowDown"); press("Enter");
 document.body.dataset.inside = document.querySelector(".path [aria-current]").textContent;
 document.querySelector("canvas").focus();
-for (const key of ["ArrowDown", "ArrowDown", "ArrowRight", "ArrowLeft", "ArrowUp", "Enter", "Backspace", "Backspace", "Backspace"]) press(key);
+all("ArrowDown ArrowDown ArrowRight ArrowLeft ArrowUp Enter Backspace Backspace Backspace");
 document.body.dataset.back = document.querySelector(".path [aria-current]").textContent;
 document.body.dataset.end = "reached";
 """
