@@ -32,7 +32,7 @@ def _spared() -> float:
     found = [row for row in _rows() if row["memory"] is not None]
     if not found:
         raise CannotMeasureError("this system does not tell the peak of memory")
-    return max(row["memory"] - 4 * row["size"] for row in found) / (1 << 20)
+    return max(float(row["memory"] - 4 * row["size"]) for row in found) / (1 << 20)
 
 
 FIGURES = (

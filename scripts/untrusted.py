@@ -18,8 +18,9 @@ _HEAD = """# Untrusted files
 
 Whatever Bittern reads may come from strangers. It is refused by a code that names the fault, before anything is
 allocated, run or written: within 50 ms of processor time in a process that has started and read its library, and
-within four times the size of the file and 64 MiB of memory (`bench/check refusals` measures both). Seeded fuzzers in `tests/fuzz/` look for what this
-table does not have; `python tests/fuzz/test_folder_fuzz.py SECONDS [SEED]` runs one for as long as you like.
+within four times the size of the file and 64 MiB of memory (`bench/check refusals` measures both). Seeded fuzzers in
+`tests/fuzz/` look for what this table does not have; each runs for as long as you like:
+`python tests/fuzz/test_folder_fuzz.py SECONDS [SEED]`.
 
 Each cell has the codes that its smallest inputs end with; the lists below say what they are.
 """

@@ -78,6 +78,10 @@ class Builder:
         """State the fact that each is at least 1."""
         self.at_least += [size - 1 for size in sizes]
 
+    def at_most(self, size: Dim, most: int) -> None:
+        """State the fact that a size is at most a number."""
+        self.at_least.append(dim(most) - size)
+
     def build(self) -> Kernel:
         """Return the kernel; it is not verified yet."""
         (body,) = self.open

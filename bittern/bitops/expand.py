@@ -55,7 +55,8 @@ class Expander(Builder):
         if x.value in self._lanes:
             return self._lanes[x.value]
         of = x.type.of(1)
-        if x.type.is_mask and not self.can("lane", x.type, of=of) and x.value not in self._guards | self._joint:
+        guards = x.value in self._guards or x.value in self._joint
+        if x.type.is_mask and not guards and not self.can("lane", x.type, of=of):
             return [lane.ne(0) for lane in self.lanes(self.numbers(x))]
         if x.type.is_scalar or x.type.is_mask or self.can("lane", x.type, of=of):
             return [x.lane(k) for k in range(x.type.count)]
@@ -74,6 +75,7 @@ class Expander(Builder):
         return self.select(mask, self.const(of, -1), self.const(of, 0))
 
     def emit(self, kind: str, operands: Sequence[Value], attributes: "Attributes | None" = None) -> tuple[Value, ...]:
+        """Make a step, or what does the same with what the target has. BitternError B106."""
         attributes = attributes or {}
         if kind == "lane" and (truth := self._guarded(operands[0], attributes["lane"])) is not None:
             return (truth.value,)
@@ -199,6 +201,7 @@ class Expander(Builder):
     def control(
         self, kind: str, operands: Sequence[Value], blocks: Sequence[Block], attributes: "Attributes | None" = None
     ) -> tuple[Value, ...]:
+        """Make a control step; a parallel loop without barriers may become a plain one. BitternError B106."""
         if not self.target.has(kind, (), ()):
             if kind == "parallel" and not any(s.kind == "barrier" for s in walk(blocks[0])):
                 return self.control("for", operands, blocks)

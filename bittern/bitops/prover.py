@@ -11,6 +11,7 @@ that is mathematically inside its buffer is inside it on a machine too.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from bittern.types.dims import ZERO, Atom, Dim, DimTooLargeError, Ratio, apply_facts, dim, symbol
 
@@ -56,6 +57,8 @@ class Prover:
     def proves(self, value: "Dim | int") -> bool:
         """Whether the polynomial is proven to be at least 0."""
         self._work = 0
+        if any(k.constant is not None and k.constant < 0 for k in self.known):
+            return True  # nothing comes here
         try:
             return self._proves(self.simple(dim(value)), 0)
         except DimTooLargeError:
@@ -66,13 +69,34 @@ class Prover:
         return self.proves(value - low) and self.proves(dim(high) - value)
 
     def range_of(self, value: Dim) -> "tuple[int | None, int | None]":
-        """Return constants between which the polynomial is proven to lie, None where none of the usual ones is."""
-        value = self.simple(value)
-        if value.constant is not None:
-            return value.constant, value.constant
-        lows = [c for c in (0, *_constants(self.lows, value)) if self.proves(value - c)]
-        highs = [c for c in _USUAL + _constants(self.highs, value) if self.proves(dim(c) - value)]
-        return max(lows, default=None), min(highs, default=None)
+        """Return constants between which the polynomial lies, by interval arithmetic; None where there is none."""
+        low, high = self._interval(self.simple(value))
+        return (None if low == -inf else int(low)), (None if high == inf else int(high))
+
+    def _interval(self, value: Dim) -> "tuple[float | int, float | int]":
+        low: float | int = 0
+        high: float | int = 0
+        for monomial, factor in value.terms:
+            ends: tuple[float | int, float | int] = (factor, factor)
+            for atom in monomial:
+                ends = _product(ends, self._atom_interval(atom))
+            low, high = low + ends[0], high + ends[1]
+        return low, high
+
+    def _atom_interval(self, atom: Atom) -> "tuple[float | int, float | int]":
+        if isinstance(atom, Ratio):
+            low, high = self._interval(atom.top)
+            over = atom.bottom.constant
+            if atom.kind == "%":
+                return 0, (inf if over is None else over - 1)
+            if over is None:
+                return (0 if low >= 0 else -inf), inf
+            return (low if low == -inf else low // over), (high if high == inf else high // over)
+        if atom < self.sizes:
+            return 0, inf
+        lows = [self._interval(b.number)[0] // b.over for b in self.lows[atom] if self._interval(b.number)[0] != -inf]
+        highs = [self._interval(b.number)[1] // b.over for b in self.highs[atom] if self._interval(b.number)[1] != inf]
+        return max(lows, default=-inf), min(highs, default=inf)
 
     def _proves(self, value: Dim, depth: int) -> bool:
         self._work += 1
@@ -145,15 +169,11 @@ class Prover:
         return found
 
 
-_USUAL = (0, 1, 3, 7, 15, 31, 63, 127, 255, 4095, 32767, 65535, 2**31 - 1, 2**32 - 1, 2**63 - 1)
-
-
-def _constants(bounds: "dict[int, tuple[Bound, ...]]", value: Dim) -> tuple[int, ...]:
-    """Return the constant bounds of the unknowns of a polynomial."""
-    found = []
-    for position in value.symbols():
-        found += [b.number.constant for b in bounds.get(position, ()) if b.over == 1 and b.number.constant is not None]
-    return tuple(found)
+def _product(
+    x: "tuple[float | int, float | int]", y: "tuple[float | int, float | int]"
+) -> "tuple[float | int, float | int]":
+    ends = [0 if 0 in (a, b) else a * b for a in x for b in y]
+    return min(ends), max(ends)
 
 
 def _no_negative(value: Dim) -> bool:

@@ -18,13 +18,13 @@ COMMANDS: dict[str, str] = {
     "check": "Check programs: every error at once, with its place.",
     "explain": "Say what an error code means.",
     "families": "List the model families and what each was run from.",
-    "fmt": "Format programs; comments and line breaks stay.",
+    "fmt": "Format programs in place.",
     "generate": "Continue a prompt and stream the text.",
     "inspect": "Show what a file holds: its tensors, its graph, or how two differ.",
     "models": "List the models that can be pulled or are in the store.",
-    "new": "Make a folder with a first program.",
+    "new": "Make a folder with a first program, and say how to run it.",
     "pull": "Fetch a model into the store and print its path.",
-    "repl": "Talk in the language: declare, evaluate, ask.",
+    "repl": "Talk in the language: what is declared stays, expressions are evaluated.",
 }
 
 _HELP = ("--help", "-h", "help")

@@ -169,7 +169,10 @@ class _Reader:
 
     def numbers(self, key: str, count: int, kinds: str, what: str) -> npt.NDArray[Any]:
         found = self._value(key)
-        array = np.asarray(found) if isinstance(found, list | tuple | np.ndarray) else np.asarray(None)
+        try:
+            array = np.asarray(found) if isinstance(found, list | tuple | np.ndarray) else np.asarray(None)
+        except (ValueError, OverflowError):  # lists of several lengths in it
+            array = np.asarray(None)
         if array.ndim != 1 or (array.dtype.kind not in kinds and array.size):
             raise _wrong_type(key, found, what)
         if len(array) != count:

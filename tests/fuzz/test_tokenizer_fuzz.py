@@ -163,7 +163,7 @@ def _mutate_key(chance: random.Random, keys: dict[str, Any]) -> None:
 
 
 def judge(made: Case) -> str:
-    """Make a tokenizer and use it; return its outcome. Errors: AssertionError, for ids outside of the vocabulary too."""
+    """Make a tokenizer and use it; return its outcome. Errors: AssertionError, for foreign ids too."""
     kind, data = made
     with tempfile.TemporaryDirectory() as folder:
         if kind == "json":

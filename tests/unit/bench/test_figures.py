@@ -19,7 +19,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.setattr(figures.quiet, "wait", lambda seconds: True)
     monkeypatch.setattr(figures.quiet, "now", lambda: None)
     yield figures
-    for name in ("figures", "report", "start", "generation", "suite", "quiet"):
+    for name in ("figures", "report", "start", "generation", "refusals", "suite", "quiet"):
         sys.modules.pop(name, None)
 
 

@@ -173,7 +173,7 @@ def matches(name: str, of: Lanes, value: Any, got: Any) -> bool:
     if of.is_integer:
         if name == "round":
             value = 0 if math.isnan(value) else value
-            whole = round(Fraction(value)) if math.isfinite(value) else of.element.high * (1 if value > 0 else -1)
+            whole = round(Fraction(value)) if math.isfinite(value) else 2**70 * (1 if value > 0 else -1)
             return bool(got == clamp(of, whole))
         return bool(got == (wrap(of, value) if name == "wrap" else clamp(of, value)))
     if isinstance(value, float) and math.isnan(value):

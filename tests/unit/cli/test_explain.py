@@ -1,6 +1,8 @@
 """`bittern explain`: a paragraph for every error of programs, and examples that show what they say."""
 
 import json
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -54,3 +56,11 @@ def test_an_example_of_another_code_is_noticed() -> None:
     examples = explain.examples()
     said = [as_text(fault) for fault in check_text(examples["E301"]["program"], "case.btn")]
     assert examples["E109"]["diagnostic"] not in said
+
+
+def test_what_explain_reads_is_shipped() -> None:
+    folder = Path(explain.__file__).parent
+    settings = tomllib.loads((folder.parents[1] / "pyproject.toml").read_text("utf-8"))
+    shipped = settings["tool"]["setuptools"]["package-data"]["bittern"]
+    for name in ("explanations.txt", "examples.json"):
+        assert any(folder / name in folder.parent.glob(pattern) for pattern in shipped), name

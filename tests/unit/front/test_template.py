@@ -41,6 +41,7 @@ def refusal(source: str, **names: Any) -> BitternError:
 
 
 def test_smollm2_as_its_file_says(smollm2: Path) -> None:
+    """EDGE_CASES C19: the file's own template, never one guessed by name."""
     with open_gguf(smollm2) as checkpoint:
         template = ChatTemplate.from_gguf(checkpoint.metadata)
     assert template.render(CHATS["one"], add_generation_prompt=True) == (

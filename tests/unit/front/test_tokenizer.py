@@ -58,6 +58,7 @@ def smollm2_tokenizer(smollm2_metadata: dict[str, Any]) -> Tokenizer:
 
 
 def test_smollm2_gives_the_recorded_ids(smollm2_tokenizer: Tokenizer, data_dir: Path) -> None:
+    """EDGE_CASES C17: ids equal those of the tokenizer that the model was made with."""
     assert misses(smollm2_tokenizer, recorded(data_dir, SMOLLM2)) == []
     assert (smollm2_tokenizer.vocab_size, smollm2_tokenizer.bos, smollm2_tokenizer.eos) == (49152, 1, 2)
     assert texts_of(smollm2_tokenizer, sorted(smollm2_tokenizer.stop_ids)) == ["<|endoftext|>", "<|im_end|>"]

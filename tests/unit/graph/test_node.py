@@ -148,6 +148,7 @@ def shuffled(function: Function, rng: Random) -> Node:
 @settings(deadline=None)
 @given(seeds, st.randoms(use_true_random=False))
 def test_the_order_of_building_does_not_matter(seed: int, rng: Random) -> None:
+    """EDGE_CASES D6: one order for one hash."""
     function = random_function(seed)
     assert shuffled(function, rng).id == function.result.id
 
@@ -246,6 +247,7 @@ def test_unchanged_parts_keep_their_identity_in_other_programs(seed: int, other:
 
 @pytest.mark.req("K004")
 def test_constants_are_type_and_bits() -> None:
+    """EDGE_CASES D5: -0 and 0, 1 and 1.0 are different constants."""
     assert const(1, F32) is const(1.0, F32) is const(True, F32)
     assert const(0.0, F32) is not const(-0.0, F32)
     assert len({const(1, e).id for e in (F32, F64, I32, U8, BIT, U32)}) == 6

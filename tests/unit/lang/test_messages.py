@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bittern.base.errors import CODES
 from bittern.lang.check import check_text
 from bittern.lang.messages import MAX_COLUMNS, MAX_LINES, as_message, replacements
 from bittern.lang.source import Diagnostic, Source, Span, source_text
@@ -30,7 +31,7 @@ def test_every_field():
     assert told == json.loads(json.dumps(told))
     assert set(told) == {"$message_type", "message", "code", "level", "spans", "children", "rendered"}
     assert (told["message"], told["level"]) == ("they differ", "error")
-    assert told["code"] == {"code": "E301", "explanation": "the elements of two operands differ"} or told["code"]
+    assert told["code"] == {"code": "E301", "explanation": CODES["E301"]}
     (primary,) = told["spans"]
     assert set(primary) == SPAN
     assert primary == {
@@ -119,5 +120,5 @@ def test_there_are_replacements_and_wrong_ones_are_noticed():
     cases = [case.values for case in advised()]
     assert len(cases) >= 8
     name, text, found, _ = cases[0]
-    again = check_text(text, name)
-    assert (found.code, source_text(found.span)) in {(each.code, source_text(each.span)) for each in again}
+    with pytest.raises(AssertionError):
+        test_a_replacement_mends_its_error(name, text, found, source_text(found.span))

@@ -112,6 +112,7 @@ def test_dot_of_special_values() -> None:
 
 @pytest.mark.parametrize("element", [e for e in INTEGERS if e.bits <= 8] + [B1, T], ids=str)
 def test_dot_of_small_integers_is_exact(element: Element) -> None:
+    """EDGE_CASES A1: no pair of products saturates; the sum is exact."""
     rng = np.random.default_rng(element.bits)
     for n in (1, 32, 257, 258, 1023, 1024, 1025, 2000):
         x, y = values(element, (3, 1, n), rng), values(element, (1, 4, n), rng)

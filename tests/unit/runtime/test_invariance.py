@@ -43,6 +43,7 @@ CASES = [("llama", "f16"), ("llama", "f32"), ("llama", "int8"), ("gemma3", "f16"
 @pytest.mark.req("K047", "L06")
 @pytest.mark.parametrize(("family", "cache"), CASES)
 def test_split_anywhere(family: str, cache: str, tmp_path: Path) -> None:
+    """EDGE_CASES C1: what is in the cache already never changes a bit."""
     shape = tiny_models.Shape(layers=2 if family == "llama" else 6)
     data = getattr(tiny_models, family)("q8_0", shape)
     loaded = _loaded(tmp_path, data, cache)

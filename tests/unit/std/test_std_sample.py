@@ -99,6 +99,7 @@ def test_greedy_ties_and_nan(run: Any) -> None:
 
 @pytest.mark.parametrize("ties", [2, V])
 def test_top_1_of_equal_logits_is_the_lowest(run: Any, ties: int) -> None:
+    """EDGE_CASES C6: exact ties go to the lowest index."""
     x = np.full(V, -1.0)
     x[V - ties :] = 2.0
     for step in range(5):
