@@ -1,8 +1,9 @@
 """`bittern generate`: continue a prompt and stream the text to stdout."""
 
+import secrets
 import sys
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from bittern.cli.frame import model_path, open_store, print_json, progress
 from bittern.cli.options import (
@@ -20,6 +21,9 @@ from bittern.cli.options import (
     option,
 )
 
+if TYPE_CHECKING:
+    from bittern.runtime.model import Generation
+
 
 def command(
     model: Annotated[str, option("-m", "--model", metavar="MODEL", help="A file or folder, or a pulled model's name.")],
@@ -30,6 +34,9 @@ def command(
     top_p: TopP = 1.0,
     min_p: MinP = 0.0,
     seed: Seed = 0,
+    creative: Annotated[
+        bool, option("--creative", help="Draw the seed anew; it is told, and replays with --seed.")
+    ] = False,
     chat: Annotated[bool, option("--chat", help="Put the prompt into the model's chat template.")] = False,
     context: Context = None,
     cache: Cache = "f16",
@@ -46,6 +53,9 @@ def command(
     store = open_store()
     path = model_path(model, store)
     teller = progress(as_json or quiet)
+    if creative:
+        seed = secrets.randbits(64)
+        teller.note(f"seed {seed}")
     from bittern.runtime.model import load
     from bittern.runtime.origin import source_of, warnings_of
 
@@ -62,25 +72,20 @@ def command(
         for warning in warnings:
             teller.warn(warning)
         if as_json:
-            text = "".join(made)
-            source = source_of(loaded.bound.checkpoint)
-            del source["sha256_origin"]  # the only thing here that a second run would tell otherwise
-            print_json(
-                {
-                    "source": source,
-                    "chip": chip,
-                    "prompt": prompt,
-                    "tokens_prompt": made.prompt,
-                    **sampling,
-                    "text": text,
-                    "tokens": made.tokens,
-                    "stopped": made.stopped,
-                    "warnings": warnings,
-                }
-            )
+            mode = "creative" if creative else "seeded" if temperature else "strict"
+            about = {"chip": chip, "prompt": prompt, "tokens_prompt": made.prompt, "mode": mode, **sampling}
+            _print_whole(made, source_of(loaded.bound.checkpoint), about, warnings)
         else:
             _stream(made)
     return 0
+
+
+def _print_whole(made: "Generation", source: dict[str, Any], about: dict[str, Any], warnings: list[str]) -> None:
+    """Print a generation as one JSON object, the same for the same run."""
+    text = "".join(made)
+    del source["sha256_origin"]  # the only thing here that a second run would tell otherwise
+    ended = {"text": text, "tokens": made.tokens, "stopped": made.stopped, "warnings": warnings}
+    print_json({"source": source, **about, **ended})
 
 
 def _stream(pieces: Iterable[str]) -> None:

@@ -1,8 +1,8 @@
 """Constants by their bytes: `stored` holds them in the text, `blob` names them by their SHA-256.
 
 `stored[f32](0x0000803f, [1])`: the bytes from first to last, two hexadecimal digits each, or 0 for none.
-`blob[q4_1](0x..., [m, n])`: the SHA-256 of the bytes, which the library must have at hand (`Library.blobs`, filled from
-a checkpoint or a `.keg`).
+`blob[q4_1](0x..., [m, n])`: the SHA-256 of the bytes. A program can be checked, hashed and compared without them; to be
+run, the library must have them at hand (`Library.blobs`, filled from a checkpoint or a `.keg`).
 A program that was printed from a graph has them where no literal has the value: arrays of floats, NaN, weights.
 """
 
@@ -10,8 +10,8 @@ from math import prod
 
 import numpy as np
 
-from bittern.base.errors import code
-from bittern.graph.node import blob, const_blob
+from bittern.base.errors import BitternError, code
+from bittern.graph.node import Blob, blob, const_blob
 from bittern.lang import syntax
 from bittern.lang.builtin_table import Brackets, builtin
 from bittern.lang.context import Context
@@ -23,7 +23,7 @@ from bittern.types.elements import BIT, Element
 from bittern.types.values import Tensor, storage_shape
 
 STORED_BYTES = code("E330", "the bytes of a constant do not fit its type")
-BLOB_MISSING = code("E331", "the bytes of a constant are not at hand")
+BLOB_MISSING = code("R134", "the bytes of a constant are not at hand")
 
 
 @builtin("stored")
@@ -39,14 +39,27 @@ def _stored(ctx: Context, e: syntax.Call, brackets: Brackets, expected: Element 
 
 @builtin("blob")
 def _blob(ctx: Context, e: syntax.Call, brackets: Brackets, expected: Element | None) -> Value:
-    """`blob[e](0x..., shape)`: a constant whose bytes the library has under this SHA-256."""
+    """`blob[e](0x..., shape)`: a constant whose bytes have this SHA-256."""
     type_, digest = _parts(ctx, e, brackets)
-    found = ctx.library.blobs.get(digest)
-    if found is None:
-        message = f"no bytes with the SHA-256 {digest.hex()[:16]}... are at hand"
-        ctx.reject(BLOB_MISSING, e.span, message, hint="load the checkpoint or `.keg` that has them")
-    _expect_size(ctx, e, type_, found.size)
-    return Value.of(type_, (const_blob(found, type_),), "fresh")
+    if len(digest) != 32:
+        ctx.reject(STORED_BYTES, e.span, "a SHA-256 has 32 bytes", found=f"{len(digest)} bytes")
+    known = ctx.library.blobs.get(digest)
+    if known is not None:
+        _expect_size(ctx, e, type_, known.size)
+    return Value.of(type_, (const_blob(known or _absent(digest, _size(type_)), type_),), "fresh")
+
+
+def _absent(digest: bytes, size: int) -> Blob:
+    """Return bytes that are known by their SHA-256 alone; reading them is R134."""
+
+    def read() -> bytes:
+        raise BitternError(
+            BLOB_MISSING,
+            f"The bytes with the SHA-256 {digest.hex()[:16]}... are not at hand.",
+            "Load the checkpoint or the `.keg` that has them.",
+        )
+
+    return Blob(digest, size, read)
 
 
 def _parts(ctx: Context, e: syntax.Call, brackets: Brackets) -> tuple[Tensor, bytes]:
@@ -69,7 +82,7 @@ def _parts(ctx: Context, e: syntax.Call, brackets: Brackets) -> tuple[Tensor, by
 
 
 def _expect_size(ctx: Context, e: syntax.Call, type_: Tensor, found: int) -> None:
-    size = prod(storage_shape(type_)) * np.dtype(type_.element.storage).itemsize
+    size = _size(type_)
     if found != size:
         ctx.reject(
             STORED_BYTES,
@@ -78,3 +91,7 @@ def _expect_size(ctx: Context, e: syntax.Call, type_: Tensor, found: int) -> Non
             found=f"{found} bytes",
             expected=f"{size} bytes for {ctx.text(type_)}",
         )
+
+
+def _size(type_: Tensor) -> int:
+    return prod(storage_shape(type_)) * np.dtype(type_.element.storage).itemsize

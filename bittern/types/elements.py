@@ -1,8 +1,8 @@
 """Element types: one row each, with kind, width and how numpy stores a value of it.
 
-`bit` is 0 or 1, `b1` is -1 or +1, `t` is -1, 0 or +1. Integers of 2 to 7 bits are stored one to a byte. f8, f16 and bf16
-are storage only: arithmetic converts them first. A block format is an element too: its values are decoded by a library
-function, and its bytes are seen through `blocks`.
+`bit` is 0 or 1, `b1` is -1 or +1, `t` is -1, 0 or +1. Integers of 2 to 7 bits are stored one to a byte. f8, f16 and
+bf16 are storage only: arithmetic converts them first. A block format is an element too: its values are decoded by a
+library function, and its bytes are seen through `blocks`.
 """
 
 from dataclasses import dataclass
@@ -10,8 +10,6 @@ from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
-
-type_names = "bit b1 t u2..u8 i2..i8 u16 u32 u64 i16 i32 i64 f8_e4m3 f8_e5m2 f16 bf16 f32 f64 and the block formats"
 
 
 class Kind(Enum):

@@ -16,11 +16,11 @@ class Vm:
 
     def load(self, model: Bound) -> EvaluatedModel:
         """Prepare a model: weights are unpacked when a program first needs them."""
-        return EvaluatedModel(model, World(kernels=kernels(model.library)))
+        return EvaluatedModel(model, World(kernels=kernels(model.library, [model.forward, model.head])))
 
     def load_encoder(self, model: BoundEncoder) -> EvaluatedEncoder:
         """Prepare an encoder."""
-        return EvaluatedEncoder(model, World(kernels=kernels(model.library)))
+        return EvaluatedEncoder(model, World(kernels=kernels(model.library, [model.encode])))
 
 
 CHIP = Vm()

@@ -5,10 +5,11 @@ gets none and is evaluated as it is written. Every row is compared with its defi
 `tests/conform/test_vm_kernels.py`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from bittern.chips.vm import activations, attention, norms, products, quantise, rotary, store
+from bittern.graph.node import Function, functions_of, walk
 from bittern.graph.program import Kernel
 from bittern.lang.library import Library
 
@@ -86,13 +87,32 @@ ROWS = (
 # fmt: on
 
 
-def kernels(library: Library) -> Mapping[bytes, Kernel]:
+def kernels(library: Library, programs: Iterable[Function] | None = None) -> Mapping[bytes, Kernel]:
     """Return the kernels by the id of the function that each one equals.
 
     library: the one that the programs come from. Where folders of the user's come before the standard library, a kernel
-    still belongs to what the standard library says. Errors: E212 if the library has any.
+    still belongs to what the standard library says. programs: what will run, so that only functions of these names are
+    looked at; None: all rows. Errors: E212 if the library has any.
     """
     standard = Library.standard()
     if library.folders == standard.folders:
         standard = library
-    return {standard.function(row.function, overload=row.overload).id: row.build(standard) for row in ROWS}
+    names = None if programs is None else _called(programs)
+    rows = [row for row in ROWS if names is None or row.function in names]
+    return {standard.function(row.function, overload=row.overload).id: row.build(standard) for row in rows}
+
+
+def _called(programs: Iterable[Function]) -> set[str]:
+    """Return the names of all functions that the programs call, without their element arguments."""
+    called: set[str] = set()
+    seen: set[bytes] = set()
+    stack = list(programs)
+    while stack:
+        function = stack.pop()
+        if function.id in seen:
+            continue
+        seen.add(function.id)
+        called.add(function.labels.name.partition("[")[0])
+        for node in walk(function.result):
+            stack.extend(functions_of(node))
+    return called

@@ -70,6 +70,7 @@ def test_no_mapping_of_the_process_is_writable_and_executable_through_us() -> No
 
 def test_a_refusal_has_a_code_and_names_the_way_out() -> None:
     """EDGE_CASES D4: memory that may not run is a refusal, never a crash."""
+
     def refused(data: bytes) -> Any:
         raise PermissionError(13, "Permission denied")
 

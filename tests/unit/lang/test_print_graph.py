@@ -374,7 +374,7 @@ def test_a_wrong_text_is_caught(old: str, new: str) -> None:
         ("stored[u4](0x10, [1])", "E330"),
         ("stored[q4_0](0x00, [1, 1])", "E330"),
         ("stored(0x00, [1])", "E318"),
-        ("blob[f32](0x00, [1])", "E331"),
+        ("blob[f32](0x00, [1])", "E330"),
     ],
 )
 def test_stored_constants_fit_their_types(expression: str, code: str) -> None:
@@ -382,3 +382,24 @@ def test_stored_constants_fit_their_types(expression: str, code: str) -> None:
     module = library.add("m", [Source("m.btn", f"fn f() -> f32 {{\n  let x = {expression}\n  1.0\n}}\n")])
     with pytest.raises(BitternError, match=code):
         instance_for(module, module.functions["f"][0], {})
+
+
+def test_bytes_that_are_not_at_hand() -> None:
+    """A program that names bytes by their SHA-256 has its identity without them; only running it needs them."""
+    from bittern.graph.evaluate import evaluate
+    from bittern.graph.node import blob
+
+    data = np.array([7.0, 2.5], np.float32).tobytes()
+    text = f"fn f() -> f32 {{\n  sum(blob[f32](0x{blob(data).digest.hex()}, [2]))\n}}\n"
+    without, having = Library(()), Library((), blobs={blob(data).digest: blob(data)})
+    absent, present = (
+        instance_for(module, module.functions["f"][0], {})
+        for module in (library.add("m", [Source("m.btn", text)]) for library in (without, having))
+    )
+    assert absent.id == present.id
+    assert evaluate(present, []) == 9.5
+    lone = text.replace(blob(data).digest.hex(), "ab" * 32)
+    module = without.add("lone", [Source("lone.btn", lone)])
+    with pytest.raises(BitternError) as caught:
+        evaluate(instance_for(module, module.functions["f"][0], {}), [])
+    assert caught.value.code == "R134" and "abab" in caught.value.what
