@@ -20,7 +20,7 @@ Flow: TypeAlias = Generator[Step, None, None]  # yields at barriers
 JUNK = 0xA5
 
 
-class Fault(Exception):  # noqa: N818 (a fault of the kernel)
+class Fault(Exception):
     """What no verified kernel does: an access outside its buffer, a race, a barrier that not all rounds reach."""
 
 

@@ -29,7 +29,7 @@ Rule: TypeAlias = Callable[[Types, Attributes], Types]
 
 
 @dataclass(slots=True)
-class Misfit(Exception):  # noqa: N818 (a fault of operands)
+class Misfit(Exception):
     """Operands or attributes that do not fit a kind. found, expected: phrases."""
 
     found: str

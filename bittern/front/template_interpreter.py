@@ -54,11 +54,11 @@ _COMPARE: dict[str, Callable[[Value, Value], bool]] = {
 }
 
 
-class Break(Exception):  # noqa: N818
+class Break(Exception):
     """Leaves the innermost loop."""
 
 
-class Continue(Exception):  # noqa: N818
+class Continue(Exception):
     """Goes on with the next item of the innermost loop."""
 
 

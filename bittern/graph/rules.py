@@ -232,7 +232,7 @@ class Setting:
 
 
 @dataclass(slots=True)
-class NodeFault(Exception):  # noqa: N818 (a fault of the graph, as TypeFault is one of operands)
+class NodeFault(Exception):
     """A node that breaks its rule. function: in which it stands. fault: what the rule says."""
 
     function: Function

@@ -41,7 +41,7 @@ _FAULTS = {
 }
 
 
-class Reject(Exception):  # noqa: N818  (it is control flow, not an error)
+class Reject(Exception):
     """Leaves the statement that is being elaborated. The diagnostic is None where the cause was reported already."""
 
     def __init__(self, diagnostic: Diagnostic | None) -> None:

@@ -17,7 +17,7 @@ RESERVED_WORD = code("E110", "a reserved word is used as a name")
 _PHRASES = {"newline": "the end of the line", "end": "the end of the file"}
 
 
-class Recover(Exception):  # noqa: N818  (it is control flow, not an error)
+class Recover(Exception):
     """Unwinds to the nearest place from which parsing can go on; the error is reported already."""
 
 

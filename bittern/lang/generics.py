@@ -20,7 +20,7 @@ from bittern.lang.values import (
     replace_leaves,
 )
 from bittern.types.dims import Dim, DimTooLargeError, dim
-from bittern.types.elements import ELEMENTS, Element, Kind, open_element, type_names
+from bittern.types.elements import ELEMENTS, TYPE_NAMES, Element, Kind, open_element
 from bittern.types.faults import RANK_UNFIT
 from bittern.types.values import SPACES, Tensor
 
@@ -267,7 +267,7 @@ def element_of(ctx: Context, e: syntax.Expr) -> Element:
         if found is not None:
             return found
         hint = nearest(e.name, [*ELEMENTS, *ctx.generics.elements])
-        ctx.reject(UNKNOWN_TYPE, e.span, f"unknown element type `{e.name}`", expected=type_names, hint=hint)
+        ctx.reject(UNKNOWN_TYPE, e.span, f"unknown element type `{e.name}`", expected=TYPE_NAMES, hint=hint)
     ctx.reject(GENERIC_KIND, e.span, "an element type is expected here", expected="a name such as `f32`")
 
 

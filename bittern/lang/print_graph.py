@@ -125,7 +125,7 @@ def _constant_text(node: Node, data: Blob) -> str:
     return f"stored[{node.type.element}]({digits}, {shape})"
 
 
-class NeedsLet(Exception):  # noqa: N818 (a signal between writers, not an error)
+class NeedsLet(Exception):
     """An expression alone cannot say this; it needs a block."""
 
 

@@ -24,7 +24,7 @@ _HEAD = "fn input() -> bit {\n"
 _TAIL = "\n}\n"
 
 
-class Fault(Exception):  # noqa: N818  (it carries diagnostics, which are the errors)
+class Fault(Exception):
     """What was wrong with a piece of text. found: its diagnostics."""
 
     def __init__(self, found: list[Diagnostic]) -> None:

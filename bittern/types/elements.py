@@ -11,6 +11,8 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+TYPE_NAMES = "bit b1 t u2..u8 i2..i8 u16 u32 u64 i16 i32 i64 f8_e4m3 f8_e5m2 f16 bf16 f32 f64 and the block formats"
+
 
 class Kind(Enum):
     """What family of values an element belongs to."""
