@@ -20,7 +20,7 @@ COMMANDS: dict[str, str] = {
     "families": "List the model families and what each was run from.",
     "fmt": "Format programs in place.",
     "generate": "Continue a prompt and stream the text.",
-    "inspect": "Show what a file holds: its tensors, its graph, one node of it, or how two graphs differ.",
+    "inspect": "Show what a file holds: its tensors, its graph, or how two differ.",
     "models": "List the models that can be pulled or are in the store.",
     "new": "Make a folder with a first program, and say how to run it.",
     "pull": "Fetch a model into the store and print its path.",

@@ -1,4 +1,4 @@
-"""`bittern inspect`: what a file holds: its tensors, its graph, one node of it, or how two graphs differ."""
+"""`bittern inspect`: what a file holds: its tensors, its graph, or how two differ."""
 
 import sys
 from pathlib import Path
@@ -40,7 +40,7 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
-    """Show what a file holds: its tensors, its graph, one node of it, or how two graphs differ."""
+    """Show what a file holds: its tensors, its graph, or how two differ."""
     if other is not None and (facts is not None or onnx is not None):
         raise BitternError(BAD_ARGUMENTS, "--facts and --onnx take one PATH, not two.", "Leave OTHER out.")
     found = _opened(path, library or [])
