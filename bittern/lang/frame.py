@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from bittern.graph.node import Function, Node, Parameter, make_tuple, node, param, walk
+from bittern.graph.node import Function, Node, Parameter, make_tuple, param, walk
+from bittern.graph.rewrite import replace_nodes
 from bittern.lang.source import Span
 from bittern.lang.values import Value
 from bittern.types.values import Type
@@ -93,21 +94,6 @@ def finish_together(parts: Sequence[tuple[Frame, Sequence[Node]]], dims: int) ->
 def make_result(leaves: Sequence[Node]) -> Node:
     """Return the leaves of a value as one node: the only leaf, or a tuple of them."""
     return leaves[0] if len(leaves) == 1 else make_tuple(leaves)
-
-
-def replace_nodes(result: Node, changed: dict[bytes, Node]) -> Node:
-    """Return the graph with the nodes of these ids replaced; nested bodies are not entered."""
-    if all(key == value.id for key, value in changed.items()):
-        return result
-    fresh: dict[bytes, Node] = {}
-    for current in walk(result):
-        if current.id in changed:
-            fresh[current.id] = changed[current.id]
-            continue
-        inputs = tuple(fresh[i.id] for i in current.inputs)
-        same = all(a is b for a, b in zip(inputs, current.inputs, strict=True))
-        fresh[current.id] = current if same else node(current.kind, inputs, dict(current.attributes), current.type)
-    return fresh[result.id]
 
 
 _closed: "WeakKeyDictionary[Node, bool]" = WeakKeyDictionary()  # lives as long as the node
