@@ -6,14 +6,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does; two workers share two cores
 
 
 settings.register_profile("free", deadline=None)
-settings.register_profile("fixed", deadline=None, derandomize=True)  # the same cases in every run
+# The same cases in every run, and a slow machine is no fault.
+settings.register_profile(
+    "fixed", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 # Where CI is set, pytest prints whole differences: minutes for a planted fault in long arrays. So it does not see it.
 settings.load_profile("fixed" if os.environ.pop("CI", "") else "free")
 
