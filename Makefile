@@ -9,7 +9,7 @@ PROMPT ?= The capital of France is
 OUT    ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pull pull-if-possible lint types requirements docs bench clean
+.PHONY: help demo test pull pull-if-possible lint types requirements docs bench figures clean
 
 help:
 	@echo "make demo          set up, pull a real model and bring it up on every chip"
@@ -19,7 +19,8 @@ help:
 	@echo "make types         mypy --strict"
 	@echo "make requirements  which test shows which numbered requirement"
 	@echo "make docs          write the generated pages of docs/"
-	@echo "make bench         measure the figures that we publish, peers beside them"
+	@echo "make bench         measure the figures that we promise"
+	@echo "make figures       measure what the README shows, llama.cpp beside it, and write it there"
 	@echo "make clean         remove .venv, caches and out/"
 
 demo: $(VENV)/.installed
@@ -50,6 +51,16 @@ docs: $(VENV)/.installed
 
 bench: $(VENV)/.tests
 	bench/check
+
+# In a quiet moment: the results that the README shows. BITTERN_PEERS names a Python with llama-cpp-python.
+figures: $(VENV)/.tests
+	@mkdir -p bench/results
+	bench/check --json --quick > bench/results/check.part || [ $$? -eq 1 ]  # 1: a bound is missed
+	@mv bench/results/check.part bench/results/check.json
+	@if [ -n "$(BITTERN_PEERS)" ]; then \
+		$(BIN)/python bench/peers.py "$$($(BIN)/bittern pull smollm2)" --json bench/results/peers.json; \
+	else echo "make: BITTERN_PEERS names no Python with llama-cpp-python; no peers are measured" >&2; fi
+	$(BIN)/python scripts/docs.py
 
 clean:
 	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,17 +10,20 @@ import inspect
 import json
 import re
 import sys
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 from bittern.cli import COMMANDS
-from bittern.cli.explain import AREAS, codes, explanations
+from bittern.cli.explain import AREAS, codes, explanations, failures
 from bittern.models.tested import GROUPS, TESTED, marks
 from bittern.ops.table import ops
 
 ROOT = Path(__file__).resolve().parent.parent
-_BEGIN, _END = "<!-- families: written by `make docs` -->", "<!-- families: end -->"
+RESULTS = ROOT / "bench" / "results"
 MAX_LINES, MAX_COLUMNS = 30, 120  # of an example
 _NOTE = "<!-- Written by scripts/docs.py (`make docs`) from the tables in the code: edit those. -->\n"
 
@@ -44,8 +47,11 @@ def errors() -> str:
 
 
 def _shown(name: str) -> list[str]:
-    """Return the paragraph and the example of a code, if it has them."""
-    paragraph, example = explanations().get(name), _examples().get(name)
+    """Return the paragraph and the example of a code, or its cause, example and remedy."""
+    paragraph, example, failure = explanations().get(name), _examples().get(name), failures().get(name)
+    if failure is not None:
+        parts = (failure.cause, f"*Example:* {failure.example}", f"*What to do:* {failure.remedy}")
+        return [f"\n### {name}", *(f"\n{part}" for part in parts)]
     if paragraph is None:
         return []
     lines = [f"\n### {name}\n", paragraph]
@@ -107,15 +113,88 @@ def commands() -> str:
 
 
 def readme() -> str:
-    """Return the README with the table of families between its marks."""
+    """Return the README with what is written between its marks; a table whose results are missing stays as it is."""
     text = (ROOT / "README.md").read_text("utf-8")
-    head, begin, rest = text.partition(_BEGIN)
-    _, end, tail = rest.partition(_END)
-    assert begin and end, "the README lost the marks of its table of families"
+    for name, write in {"families": families, "figures": figures, "peers": peers}.items():
+        head, begin, rest = re.split(rf"(<!-- {name}: written by [^>]* -->)", text)
+        middle, end, tail = rest.partition(f"<!-- {name}: end -->")
+        assert end, f"the README lost the marks of its part `{name}`"
+        written = write()
+        text = (
+            f"{head}{begin}{middle if written is None else f'{chr(10)}{chr(10)}{written}{chr(10)}{chr(10)}'}{end}{tail}"
+        )
+    return text
+
+
+def families() -> str:
+    """Return the table of families and groups of formats."""
     rows = [f"| family | {' | '.join(GROUPS)} |", f"|---|{'---|' * len(GROUPS)}"]
     rows += [f"| {name} | {' | '.join(marks(name))} |" for name in TESTED]
     legend = "; ".join(f"*{group}*: {' '.join(members)}" for group, members in GROUPS.items() if group != "folder")
-    return "\n".join([f"{head}{begin}\n", *rows, f"\n*folder*: a Hugging Face folder; {legend}.\n", f"{end}{tail}"])
+    return "\n".join([*rows, f"\n*folder*: a Hugging Face folder; {legend}."])
+
+
+def figures() -> str | None:
+    """Return the table of what `bench/check --json` measured, or None where that is missing."""
+    found = _results("check")
+    if found is None:
+        return None
+    rows = ["| figure | promise | measured |", "|---|---|---|"]
+    for row in found["figures"]:
+        low, high, unit = row["at_least"], row["at_most"], row["unit"]
+        promise = (
+            f"at least {low:g} {unit}" if low is not None else f"at most {high:g} {unit}" if high is not None else ""
+        )
+        values = row["values"]
+        spread = (
+            f"{row['median']:.3g} {unit} ({min(values):.3g} to {max(values):.3g}, of {len(values)})" if values else ""
+        )
+        rows.append(f"| {row['figure']} | {promise} | {spread or row['reason'] or 'no quiet moment was had'} |")
+    return "\n".join([_scope(found["scope"], "median and spread"), "", *rows])
+
+
+def peers() -> str | None:
+    """Return the table of what `bench/peers.py --json` measured, or None where that is missing."""
+    found = _results("peers")
+    if found is None:
+        return None
+    ours, theirs = found["peers"]
+    about = (
+        f"{found['model']['name']}, {found['model']['size'] / 1e6:.1f} MB; {ours['name']} beside {theirs['version']}"
+    )
+    rows = [
+        "| case | threads | Bittern | llama.cpp | ratio | of the memory's read speed |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in found["cases"]:
+        if row["ratio"] is None:
+            rows.append(f"| {row['name']} | {row['threads']} | no quiet round was had | | | |")
+            continue
+        speeds = [
+            f"{median(row[name]):.4g} ({min(row[name]):.4g} to {max(row[name]):.4g})" for name in ("bittern", "llama")
+        ]
+        share = "" if row["fraction_of_read_speed"] is None else f"{row['fraction_of_read_speed']:.0%}"
+        cells = (
+            row["name"],
+            str(row["threads"]),
+            *speeds,
+            f"{row['ratio']:.2f} (of {len(row['ratios'])} rounds)",
+            share,
+        )
+        rows.append(f"| {' | '.join(cells)} |")
+    head = _scope(found["scope"], f"{about}. Tokens a second, median and spread of quiet rounds, A B A B")
+    return "\n".join([head, "", *rows, "", f"By `{found['command']}`."])
+
+
+def _results(name: str) -> dict[str, Any] | None:
+    path = RESULTS / f"{name}.json"
+    found: dict[str, Any] | None = json.loads(path.read_text("utf-8")) if path.exists() else None
+    return found
+
+
+def _scope(about: Mapping[str, Any], what: str) -> str:
+    machine = f"{about['cores']} cores of {about['cpu']}, {about['system']}, Python {about['python']}"
+    return f"On {machine}, numpy {about['numpy']}, commit {about['commit']}; {what}:"
 
 
 def pages() -> dict[Path, str]:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from bittern.runtime.pinned import PinnedModel
+
 ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does; two workers share two cores
 
@@ -42,14 +44,21 @@ def _data() -> Path:
     return given if given.is_absolute() else ROOT / given
 
 
-def _in_folder(folder: Path, size: int, sha256: str) -> Path | None:
-    """Return the file of this size and digest in the folder, whatever its name is."""
-    for path in sorted(folder.glob("*.gguf")):
-        if path.stat().st_size == size:
-            with path.open("rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() == sha256:
-                    return path
-    return None
+def _is(path: Path, size: int, sha256: str) -> bool:
+    """Whether a file has this size and digest."""
+    if not path.is_file() or path.stat().st_size != size:
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+
+
+def _in_folder(folder: Path, wanted: PinnedModel) -> Path | None:
+    """Return the model in the folder, whatever its name is: a file, or a folder with all of its files."""
+    if wanted.files:
+        homes = sorted(path.parent for path in folder.glob(f"*/{wanted.files[0].name}"))
+        rows = [(home, [_is(home / row.name, row.size, row.sha256) for row in wanted.files]) for home in homes]
+        return next((home for home, found in rows if all(found)), None)
+    return next((path for path in sorted(folder.glob("*.gguf")) if _is(path, wanted.size, wanted.sha256)), None)
 
 
 def _model(name: str, remedy: str) -> Path:
@@ -61,9 +70,9 @@ def _model(name: str, remedy: str) -> Path:
     wanted = PINNED[name]
     folder = os.environ.get("BITTERN_TEST_MODELS")
     if folder:
-        path = _in_folder(Path(folder), wanted.size, wanted.sha256)
+        path = _in_folder(Path(folder), wanted)
         if path is None:
-            pytest.skip(f"no file of {name} (sha256 {wanted.sha256[:12]}...) in BITTERN_TEST_MODELS={folder}")
+            pytest.skip(f"no {name} (sha256 {wanted.sha256[:12]}...) in BITTERN_TEST_MODELS={folder}")
         return path
     store = Store(home(os.environ))
     entry = store.model(name)
@@ -91,3 +100,11 @@ def smollm2() -> Path:
 def gemma3() -> Path:
     """The GGUF file of Gemma 3 270M (Q4_K_M): optional, its licence must be accepted."""
     return _model("gemma3-270m", "run `bittern pull gemma3-270m --accept-licence gemma`, or use BITTERN_TEST_MODELS")
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """The folder of all-MiniLM-L6-v2, an encoder: optional."""
+    return _model(
+        "minilm", "run `bittern pull minilm`, or name the folder that holds its folder in BITTERN_TEST_MODELS"
+    )

@@ -8,7 +8,7 @@ import numpy as np
 
 from bittern.bitops.kernel import Attributes
 from bittern.bitops.kinds import Array, Misfit, Rule, Site, Types, kind
-from bittern.bitops.lanes import ELEMENTS, Lanes, unsigned
+from bittern.bitops.lanes import ELEMENTS, Lanes, lanes, unsigned
 from bittern.bitops.rules import Fits, is_integer, is_word, need, need_count
 from bittern.types.arrays import canonical
 
@@ -42,7 +42,8 @@ def _loses_nothing(source: Lanes, to: Lanes) -> bool:
 
 def _converted(types: Types, attributes: Attributes) -> Types:
     to = _target(types, attributes)
-    need(_loses_nothing(types[0], to), f"{types[0]} to {to}", "a type that has every value, or f32, f64 of an integer")
+    if not _loses_nothing(types[0], to):
+        raise Misfit(f"{types[0]} to {to}", "a type that has every value, or f32, f64 of an integer")
     return (to,)
 
 
@@ -57,7 +58,8 @@ def _convert(site: Site, x: Array) -> Array:
 def _between(fits: Fits) -> Rule:
     def rule(types: Types, attributes: Attributes) -> Types:
         to = _target(types, attributes)
-        need(fits(types[0]) and fits(to), f"{types[0]} to {to}", "two integers")
+        if not (fits(types[0]) and fits(to)):
+            raise Misfit(f"{types[0]} to {to}", "two integers")
         return (to,)
 
     return rule
@@ -103,8 +105,9 @@ def _narrowed(x: Array, to: str) -> Array:
     scale = np.maximum(np.frexp(finite)[1] - 8, -133)  # 8 significant bits; the smallest subnormal is 2^-133
     near = np.ldexp(np.rint(np.ldexp(finite, -scale)), scale).astype(np.float32)
     near = np.copysign(near, x).astype(np.float32)
-    kept = np.where(np.isfinite(x), near, x.astype(np.float32))
-    return canonical((kept.view(np.uint32) >> np.uint32(16)).astype(np.uint16), ELEMENTS["bf16"])
+    kept = np.where(np.isinf(x), x.astype(np.float32), near)
+    upper = (kept.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    return np.where(np.isnan(x), np.uint16(0x7FC0), upper)  # what tells a NaN may lie in the lower half alone
 
 
 def _reinterpreted(types: Types, attributes: Attributes) -> Types:
@@ -113,11 +116,11 @@ def _reinterpreted(types: Types, attributes: Attributes) -> Types:
     if name not in ELEMENTS:
         raise Misfit(f"to: {name}", "an element")
     element = ELEMENTS[name]
-    need(
-        source.bits > 0 and element.bits > 1 and "index" not in (name, source.element.name), name, "no truth, no index"
-    )
-    need(source.bits % element.bits == 0, f"{source} as {name}", "a whole number of lanes")
-    return (Lanes(element, source.bits // element.bits),)
+    is_number = source.bits > 0 and element.bits > 1 and "index" not in (name, source.element.name)
+    need(is_number, name, "no truth, no index")
+    if source.bits % element.bits:
+        raise Misfit(f"{source} as {name}", "a whole number of lanes")
+    return (lanes(f"{name}x{source.bits // element.bits}"),)
 
 
 @kind("reinterpret", "the same bits as other elements, low lane first; the number of lanes may change", _reinterpreted)

@@ -5,18 +5,24 @@ quotient of sizes, a bounded unknown) is replaced by a bound of it, the lower on
 the upper one where it is not positive, until no coefficient of what remains is negative; sizes are at least 0. Bounds
 are rational: `number / over`. A proof that is not found is no proof; nothing is ever assumed of a polynomial.
 
+No step of that depends on the constant of a polynomial. So the search is for the greatest number that the rest of it is
+proven to reach, which is kept: accesses that differ by a constant, as unrolled ones do, are one question.
+
 Machine integers wrap; a place is computed from sums, differences and products, which commute with wrapping, so a place
 that is mathematically inside its buffer is inside it on a machine too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import inf
+from typing import TypeAlias
 
 from bittern.types.dims import ZERO, Atom, Dim, DimTooLargeError, Ratio, apply_facts, dim, symbol
 
 _DEPTH = 24  # substitutions in one proof
 _WORK = 4000  # polynomials looked at for one question
+_Ends: TypeAlias = "tuple[float | int, float | int]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,20 @@ class Bound:
 
     number: Dim
     over: int = 1
+
+
+@dataclass(slots=True)
+class _Context:
+    """What was found out while these polynomials were known to be at least 0.
+
+    least: what a polynomial without a constant is proven to reach. settled: those for which there is nothing more.
+    """
+
+    known: tuple[Dim, ...]
+    is_empty: bool  # nothing comes here
+    least: dict[Dim, int] = field(default_factory=dict)
+    settled: set[Dim] = field(default_factory=set)
+    bounds: dict[tuple[Atom, int], list[Bound]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -41,26 +61,37 @@ class Prover:
     highs: dict[int, tuple[Bound, ...]] = field(default_factory=dict)
     _next: int = -1
     _work: int = 0
+    _contexts: dict[tuple[Dim, ...], _Context] = field(default_factory=dict)
+    _context: _Context = field(default_factory=lambda: _Context((), False))
+    _open: dict[Dim, int] = field(default_factory=dict)  # questions that are being answered, and how far in each is
+    _cut: float = inf  # the outermost of them whose answer was missing for another one's
+    _simple: dict[Dim, Dim] = field(default_factory=dict)
+    _ends: dict[int, _Ends] = field(default_factory=dict)
 
     def fresh(self, lows: Sequence[Bound] = (), highs: Sequence[Bound] = ()) -> Dim:
         """Make an unknown between bounds, both included."""
         position = max(self._next, self.sizes)
         self._next = position + 1
-        self.lows[position] = tuple(Bound(self.simple(b.number), b.over) for b in lows)
-        self.highs[position] = tuple(Bound(self.simple(b.number), b.over) for b in highs)
+        self.lows[position] = tuple([Bound(self.simple(b.number), b.over) for b in lows])
+        self.highs[position] = tuple([Bound(self.simple(b.number), b.over) for b in highs])
         return symbol(position)
 
     def simple(self, value: Dim) -> Dim:
         """Return the polynomial rewritten with the divisibility facts."""
-        return apply_facts(value, self.divides)
+        if not self.divides:
+            return value
+        found = self._simple.get(value)
+        if found is None:
+            found = self._simple[value] = apply_facts(value, self.divides)
+        return found
 
     def proves(self, value: "Dim | int") -> bool:
         """Whether the polynomial is proven to be at least 0."""
-        self._work = 0
-        if any(k.constant is not None and k.constant < 0 for k in self.known):
-            return True  # nothing comes here
+        self._enter()
+        if self._context.is_empty:
+            return True
         try:
-            return self._proves(self.simple(dim(value)), 0)
+            return self._proves(self.simple(dim(value)))
         except DimTooLargeError:
             return False
 
@@ -73,17 +104,19 @@ class Prover:
         low, high = self._interval(self.simple(value))
         return (None if low == -inf else int(low)), (None if high == inf else int(high))
 
-    def _interval(self, value: Dim) -> "tuple[float | int, float | int]":
+    # --- intervals
+
+    def _interval(self, value: Dim) -> _Ends:
         low: float | int = 0
         high: float | int = 0
         for monomial, factor in value.terms:
-            ends: tuple[float | int, float | int] = (factor, factor)
+            ends: _Ends = (factor, factor)
             for atom in monomial:
                 ends = _product(ends, self._atom_interval(atom))
             low, high = low + ends[0], high + ends[1]
         return low, high
 
-    def _atom_interval(self, atom: Atom) -> "tuple[float | int, float | int]":
+    def _atom_interval(self, atom: Atom) -> _Ends:
         if isinstance(atom, Ratio):
             low, high = self._interval(atom.top)
             over = atom.bottom.constant
@@ -94,50 +127,119 @@ class Prover:
             return (low if low == -inf else low // over), (high if high == inf else high // over)
         if atom < self.sizes:
             return 0, inf
-        lows = [self._interval(b.number)[0] // b.over for b in self.lows[atom] if self._interval(b.number)[0] != -inf]
-        highs = [self._interval(b.number)[1] // b.over for b in self.highs[atom] if self._interval(b.number)[1] != inf]
-        return max(lows, default=-inf), min(highs, default=inf)
+        found = self._ends.get(atom)
+        if found is None:
+            lows = [(self._interval(b.number)[0], b.over) for b in self.lows[atom]]
+            highs = [(self._interval(b.number)[1], b.over) for b in self.highs[atom]]
+            most_low = max([low // over for low, over in lows if low != -inf], default=-inf)
+            least_high = min([high // over for high, over in highs if high != inf], default=inf)
+            found = self._ends[atom] = most_low, least_high
+        return found
 
-    def _proves(self, value: Dim, depth: int) -> bool:
+    # --- proofs
+
+    def _enter(self) -> None:
+        """Begin a question: what was found out before under the same conditions holds."""
+        self._work, self._cut = 0, inf
+        self._open.clear()
+        given = tuple(self.known)
+        found = self._contexts.get(given)
+        if found is None:
+            known = tuple([self.simple(k) for k in given])
+            is_empty = any(k.constant is not None and k.constant < 0 for k in known)
+            known = tuple([k for k in known if k.constant is None])
+            found = self._contexts[given] = _Context(known, is_empty)
+        self._context = found
+
+    def _proves(self, value: Dim) -> bool:
+        need = -value.constant_term
+        found = self._least(_varying(value), need)
+        return found is not None and found >= need
+
+    def _least(self, value: Dim, need: int) -> "int | None":
+        """Return a number that a polynomial without a constant reaches: the greatest one, or any from `need` on."""
+        context = self._context
+        before = context.least.get(value)
+        if (before is not None and before >= need) or value in context.settled:
+            return before
+        depth = len(self._open)
+        begun = self._open.get(value)
+        if begun is not None or depth > _DEPTH or self._work >= _WORK:
+            self._cut = min(self._cut, -1 if begun is None else begun)
+            return before
         self._work += 1
-        if _no_negative(value) and all(self._natural(a, depth) for m, _ in value.terms for a in m):
-            return True
-        if depth > _DEPTH or self._work > _WORK:
-            return False
+        self._open[value] = depth
+        outside, self._cut = self._cut, inf
+        best = before
+        for found in self._reached(value, need):
+            if found is not None and (best is None or found > best):
+                best = context.least[value] = found
+                if best >= need:
+                    break
+        else:
+            if self._cut >= depth:
+                context.settled.add(value)
+        del self._open[value]
+        self._cut = min(outside, self._cut if self._cut < depth else inf)
+        return best
+
+    def _reached(self, value: Dim, need: int) -> "Iterator[int | None]":
+        """Yield what each way of proof shows that a polynomial reaches."""
+        if self._is_natural(value):
+            yield 0
         atom = _innermost(value)
         if atom is not None:
             factor, rest = _split(value, atom)
-            if factor is not None and self._by_bounds(atom, factor, rest, depth):
-                return True
-        return any(_no_negative(value - k) and self._proves(value - k, depth + 1) for k in self.known)
+            if factor is not None:
+                yield from self._by_bounds(atom, factor, rest, need)
+        for known in self._context.known:
+            left = _varying(value - known)
+            if self._is_natural(left):
+                yield -known.constant_term
+            if _no_negative(left) and _weight(left) < _weight(value):
+                found = self._least(left, need + known.constant_term)
+                yield None if found is None else found - known.constant_term
 
-    def _by_bounds(self, atom: Atom, factor: Dim, rest: Dim, depth: int) -> bool:
+    def _beyond(self, value: Dim, need: int, over: int = 1) -> "int | None":
+        """Return what value / over reaches, rounded up: it stands for an integer."""
+        constant = value.constant_term
+        found = self._least(_varying(value), (need - 1) * over + 1 - constant)
+        return None if found is None else -(-(found + constant) // over)
+
+    def _by_bounds(self, atom: Atom, factor: Dim, rest: Dim, need: int) -> "Iterator[int | None]":
         if isinstance(atom, Ratio) and atom.kind == "/" and atom.bottom.constant is None:
             times, left = factor // atom.bottom, factor % atom.bottom
             if left == ZERO:  # bottom * (top / bottom) is top - bottom + 1 to top
-                falls = self._proves(-times, depth + 1)
+                falls = self._proves(-times)
                 least = atom.top if falls else atom.top - atom.bottom + 1
-                if falls or self._proves(times, depth + 1):
-                    return self._proves(self.simple(times * least + rest), depth + 1)
+                if falls or self._proves(times):
+                    yield self._beyond(self.simple(times * least + rest), need)
+                    return
         constant = factor.constant
-        rises = constant > 0 if constant is not None else self._proves(factor, depth + 1)
-        falls = constant < 0 if constant is not None else not rises and self._proves(-factor, depth + 1)
+        rises = constant > 0 if constant is not None else self._proves(factor)
+        falls = constant < 0 if constant is not None else not rises and self._proves(-factor)
         if not rises and not falls:
-            return False
-        bounds = self._lower(atom, depth) if rises else self._upper(atom, depth)
-        return any(self._proves(self.simple(factor * b.number + rest * b.over), depth + 1) for b in bounds)
+            return
+        bounds = self._lower(atom) if rises else self._upper(atom)
+        bounds.sort(key=lambda b: b.number.constant is None)  # numbers first: they end the search soon
+        for b in bounds:
+            yield self._beyond(self.simple(factor * b.number + rest * b.over), need, b.over)
 
-    def _natural(self, atom: Atom, depth: int) -> bool:
+    def _is_natural(self, value: Dim) -> bool:
+        """Whether all terms are at least 0."""
+        return _no_negative(value) and all([self._natural(a) for m, _ in value.terms for a in m])
+
+    def _natural(self, atom: Atom) -> bool:
         """Whether an atom is at least 0."""
         if isinstance(atom, Ratio):
-            return atom.kind == "%" or self._proves(atom.top, depth + 1)
+            return atom.kind == "%" or self._proves(atom.top)
         if atom < self.sizes:
             return True
-        return any(self._proves(b.number, depth + 1) for b in self.lows[atom])
+        return any(self._proves(b.number) for b in self.lows[atom])
 
-    def _lower(self, atom: Atom, depth: int) -> list[Bound]:
+    def _lower(self, atom: Atom) -> list[Bound]:
         if isinstance(atom, Ratio):
-            found = [Bound(ZERO)] if self._natural(atom, depth) else []
+            found = [Bound(ZERO)] if self._natural(atom) else []
             over = atom.bottom.constant
             if atom.kind == "/" and over is not None:
                 found.append(Bound(atom.top - over + 1, over))
@@ -145,65 +247,91 @@ class Prover:
             found = [Bound(ZERO)] if atom < self.sizes else list(self.lows[atom])
         return self._from_known(atom, 1) + found
 
-    def _upper(self, atom: Atom, depth: int) -> list[Bound]:
+    def _upper(self, atom: Atom) -> list[Bound]:
         if isinstance(atom, Ratio):
             over, found = atom.bottom.constant, []
             if atom.kind == "/" and over is not None:
                 found = [Bound(atom.top, over)]
+                if (most := self._plain_high(atom.top)) is not None:
+                    found.append(Bound(dim(most // over)))  # rounded down, which the rational bound is not
             if atom.kind == "%":
                 found = [Bound(atom.bottom - 1)]
-                if self._proves(atom.top, depth + 1):
+                if self._proves(atom.top):
                     found.append(Bound(atom.top))
         else:
             found = [] if atom < self.sizes else list(self.highs[atom])
         return found + self._from_known(atom, -1)
 
+    def _plain_high(self, value: Dim) -> "int | None":
+        """Return the most that a sum of unknowns with constant bounds can be; None for anything else."""
+        total = value.constant_term
+        for monomial, factor in value.terms:
+            if not monomial:
+                continue
+            if len(monomial) > 1 or factor < 0 or isinstance(monomial[0], Ratio):
+                return None
+            numbers = [(b.number.constant, b.over) for b in self.highs.get(monomial[0], ())]
+            highs = [number // over for number, over in numbers if number is not None]
+            if not highs:
+                return None
+            total += factor * min(highs)
+        return total
+
     def _from_known(self, atom: Atom, sign: int) -> list[Bound]:
         """Return the bounds of an atom that known polynomials give: factor * atom + rest >= 0."""
-        found = []
-        for polynomial in self.known:
-            factor, rest = _split(self.simple(polynomial), atom)
-            constant = factor.constant if factor is not None else None
-            if constant and constant * sign > 0:
-                found.append(Bound(-rest * sign, abs(constant)))
+        found = self._context.bounds.get((atom, sign))
+        if found is None:
+            found = self._context.bounds[atom, sign] = []
+            for polynomial in self._context.known:
+                factor, rest = _split(polynomial, atom)
+                constant = factor.constant if factor is not None else None
+                if constant and constant * sign > 0:
+                    found.append(Bound(-rest * sign, abs(constant)))
         return found
 
 
-def _product(
-    x: "tuple[float | int, float | int]", y: "tuple[float | int, float | int]"
-) -> "tuple[float | int, float | int]":
+def _product(x: _Ends, y: _Ends) -> _Ends:
     ends = [0 if 0 in (a, b) else a * b for a in x for b in y]
     return min(ends), max(ends)
 
 
+def _varying(value: Dim) -> Dim:
+    """Return the polynomial without its constant."""
+    return Dim(value.terms[:-1]) if value.terms and not value.terms[-1][0] else value
+
+
 def _no_negative(value: Dim) -> bool:
-    return all(factor >= 0 for _, factor in value.terms)
+    return all([factor >= 0 for _, factor in value.terms])
 
 
+def _weight(value: Dim) -> int:
+    return sum([abs(factor) for _, factor in value.terms])
+
+
+@lru_cache(maxsize=4096)
 def _newest(atom: Atom) -> tuple[int, int]:
     """Return a key by which what depends on an atom comes after it."""
     if isinstance(atom, Ratio):
-        return max(atom.top.symbols() | atom.bottom.symbols(), default=-1), 1
+        inner = [_newest(a)[1] for side in (atom.top, atom.bottom) for monomial, _ in side.terms for a in monomial]
+        return max(atom.top.symbols() | atom.bottom.symbols(), default=-1), 1 + max(inner, default=0)
     return atom, 0
 
 
 def _innermost(value: Dim) -> "Atom | None":
-    atoms = {atom for monomial, _ in value.terms for atom in monomial}
+    atoms = [atom for monomial, _ in value.terms for atom in monomial]  # in the order of terms, so always the same
     return max(atoms, key=_newest, default=None)
 
 
 def _split(value: Dim, atom: Atom) -> "tuple[Dim | None, Dim]":
     """Return factor and rest with value = factor * atom + rest, neither with the atom; None if it is not so."""
-    factor, rest = ZERO, ZERO
+    factor, rest = ZERO, []
     for monomial, number in value.terms:
         if atom not in monomial:
-            rest = rest + Dim(((monomial, number),))
+            rest.append((monomial, number))
             continue
         left = list(monomial)
         left.remove(atom)
         if atom in left:
-            return None, rest
+            return None, ZERO
         factor = factor + Dim(((tuple(left), number),))
-    if factor == ZERO:
-        return None, rest
-    return factor, rest
+    return (None if factor == ZERO else factor), Dim(tuple(rest))

@@ -8,6 +8,7 @@ elsewhere (a loaded word, an unbounded parameter) could make it wrap, the result
 """
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TypeAlias
 
 from bittern.bitops.kernel import Kernel, Step, Value
@@ -28,6 +29,7 @@ class Ranges:
         self._steps: dict[Value, Step] = {}
         self._found: dict[Value, Dim] = {}
         self._by_lane: set[int] = set()  # unknowns that differ from lane to lane
+        self._magnitudes: dict[int, int] = {}  # of unknowns, see `_most`
         for parameter in kernel.parameters:
             if parameter.value.type.is_integer:
                 self._found[parameter.value] = self._bounded(
@@ -105,17 +107,23 @@ class Ranges:
             return max(terms, default=_SIZE)
         if atom < self.prover.sizes:
             return _SIZE
-        found = []
-        for bounds in (self.prover.lows[atom], self.prover.highs[atom]):
-            each = [self._reach(bound.number) for bound in bounds]
-            found.append(min(each, default=_WRAPS))
-        return max(found)
+        most = self._magnitudes.get(atom)
+        if most is None:
+            found = []
+            for bounds in (self.prover.lows[atom], self.prover.highs[atom]):
+                each = [self._reach(bound.number) for bound in bounds]
+                found.append(min(each, default=_WRAPS))
+            most = self._magnitudes[atom] = max(found)
+        return most
 
     def _reach(self, bound: Dim) -> int:
         if bound.constant is not None:
             return max(abs(bound.constant), 1)
         most = [self._most(atom) for monomial, _ in bound.terms for atom in monomial]
-        return _SIZE if max(most) <= _SIZE else _WRAPS
+        if max(most) <= _SIZE:
+            return _SIZE
+        total = sum(abs(factor) * prod(self._most(atom) for atom in monomial) for monomial, factor in bound.terms)
+        return min(total, _WRAPS)
 
     def _bounded(self, type_: Lanes, lows: Sequence[Dim] = (), highs: Sequence[Dim] = ()) -> Dim:
         """Make an unknown of an integer type, which bounds it too."""
@@ -158,6 +166,8 @@ class Ranges:
             return [count for v in step.operands for count in self.counts(v)]
         if step.kind == "part":
             return [count - step.attributes["first"] for count in self.counts(step.operands[0])]
+        if step.kind == "const":
+            return [dim(int(array_of_bits(step.result.type, step.attributes["bits"]).nonzero()[0].max(initial=-1)) + 1)]
         return [self.of(step.operands[0])] if step.kind == "first" else []
 
     def chosen(self, step: Step, choices: Sequence[Dim]) -> Dim:

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from bittern.bitops.kernel import Attributes
 from bittern.bitops.kinds import Misfit, Rule, Types
-from bittern.bitops.lanes import Lanes, unsigned
+from bittern.bitops.lanes import INDEX_TYPE, Lanes, unsigned
 
 Fits: TypeAlias = Callable[[Lanes], bool]
 
@@ -58,7 +58,16 @@ def need(holds: bool, found: object, expected: str) -> None:
 
 def need_count(types: Types, count: int) -> None:
     """Raise Misfit unless there are so many operands."""
-    need(len(types) == count, f"{len(types)} operands", f"{count} operands")
+    if len(types) != count:
+        raise Misfit(f"{len(types)} operands", f"{count} operands")
+
+
+def need_one_type(types: Types) -> None:
+    """Raise Misfit unless all operands have one type."""
+    first = types[0]
+    for other in types:
+        if other is not first and other != first:
+            raise Misfit(", ".join(map(str, types)), "operands of one type")
 
 
 def same(count: int, fits: Fits) -> Rule:
@@ -67,7 +76,7 @@ def same(count: int, fits: Fits) -> Rule:
     def rule(types: Types, _: Attributes) -> Types:
         need_count(types, count)
         need(fits(types[0]), types[0], fits.__doc__ or "")
-        need(all(t == types[0] for t in types), ", ".join(map(str, types)), "operands of one type")
+        need_one_type(types)
         return types[:1]
 
     return rule
@@ -88,8 +97,10 @@ def shifted(fits: Fits) -> Rule:
 
     def rule(types: Types, _: Attributes) -> Types:
         need_count(types, 2)
-        need(fits(types[0]), types[0], fits.__doc__ or "")
-        need(types[1] == unsigned(types[0]), f"counts {types[1]}", str(unsigned(types[0])))
+        x, counts = types
+        need(fits(x), x, fits.__doc__ or "")
+        if counts != unsigned(x):
+            raise Misfit(f"counts {counts}", str(unsigned(x)))
         return types[:1]
 
     return rule
@@ -97,4 +108,4 @@ def shifted(fits: Fits) -> Rule:
 
 def place(type_: Lanes) -> None:
     """Raise Misfit unless the operand is a place: one index."""
-    need(str(type_) == "index", type_, "index")
+    need(type_ is INDEX_TYPE or type_ == INDEX_TYPE, type_, "index")

@@ -6,18 +6,23 @@
 - Dots: `x + dot(0, y, z)` becomes `dot(x, y, z)`.
 - Sharing and hoisting: equal pure steps are made once, as far out as their operands allow (not out of an `if`).
 - Dead steps: what has no effect and no use goes; loads too.
+
+One pass does it: a step is looked at when its operands are final, so nothing fits that did not fit then. Only what was
+hoisted in front of a branch after the branch was left may be shared with it; then another pass follows. Steps and
+values that stay as they are, are those of the given kernel.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from itertools import count
+from typing import TypeAlias
 
 import numpy as np
 
-from bittern.bitops.builder import Builder
-from bittern.bitops.kernel import Attributes, Block, Kernel, Step, Value, freeze
+from bittern.bitops.kernel import Attributes, Block, Kernel, Step, Value, freeze, walk
 from bittern.bitops.kinds import KINDS, Site, is_pure, kinds
 from bittern.bitops.lanes import Lanes, array_of_bits, bits_of_array
-from bittern.bitops.rebuild import Rebuild
 from bittern.bitops.rewrites import RULES, Rule, Term, parse
 
 _ROUNDS = 4
@@ -26,18 +31,13 @@ _ROUNDS = 4
 def simplify(kernel: Kernel, rules: Sequence[Rule] = RULES) -> Kernel:
     """Return a kernel of equal meaning. rules: which of the rows to use."""
     kinds()
-    before = -1
+    chosen = _chosen(tuple(rules))
     for _ in range(_ROUNDS):
-        kernel = without_dead(_Simplifier(kernel, rules).run())
-        size = _size(kernel.body)
-        if size == before:
+        one = _Pass(kernel, chosen)
+        kernel = without_dead(one.run())
+        if not one.is_again:
             break
-        before = size
     return kernel
-
-
-def _size(block: Block) -> int:
-    return sum(1 + sum(_size(b) for b in step.blocks) for step in block.steps)
 
 
 # --- dead steps
@@ -53,12 +53,14 @@ def _live_block(block: Block, live: set[Value]) -> Block:
     live.update(block.yields)
     kept: list[Step] = []
     for step in reversed(block.steps):
-        if not _has_effect(step) and not any(r in live for r in step.results):
+        if live.isdisjoint(step.results) and not _has_effect(step):
             continue
-        blocks = tuple(_live_block(b, live) for b in step.blocks)
         live.update(step.operands)
-        kept.append(replace(step, blocks=blocks) if blocks else step)
-    return Block(block.parameters, tuple(reversed(kept)), block.yields)
+        if step.blocks:
+            step = replace(step, blocks=tuple([_live_block(b, live) for b in step.blocks]))
+        kept.append(step)
+    kept.reverse()
+    return Block(block.parameters, tuple(kept), block.yields)
 
 
 def _has_effect(step: Step) -> bool:
@@ -67,155 +69,284 @@ def _has_effect(step: Step) -> bool:
     return KINDS[step.kind].effect not in ("none", "load")
 
 
+# --- rules made ready
+
+
+_Key: TypeAlias = "tuple[str | bool | None, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A rule, parsed. needs: of each operand the kind that must make it, `const` for one number; None for any value.
+
+    is_twice: whether the last two operands are one value.
+    """
+
+    rule: Rule
+    old: Term
+    new: Term
+    needs: tuple[str | None, ...]
+    is_twice: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Rules by the kind of the step, and which of them may fit: by kind, makers of the operands, whether twice."""
+
+    by_kind: Mapping[str, tuple[_Ready, ...]]
+    fitting: dict[_Key, tuple[_Ready, ...]] = field(default_factory=dict)
+
+    def fits(self, key: _Key) -> tuple[_Ready, ...]:
+        """Return the rules that may fit a step, in order."""
+        kind, *makers, is_twice = key
+        found = tuple(
+            ready
+            for ready in self.by_kind.get(str(kind), ())
+            if len(ready.needs) == len(makers)
+            and all(need is None or need == maker for need, maker in zip(ready.needs, makers, strict=True))
+            and (is_twice or not ready.is_twice)
+        )
+        self.fitting[key] = found
+        return found
+
+
+@lru_cache(maxsize=16)
+def _chosen(rules: tuple[Rule, ...]) -> _Chosen:
+    by_kind: dict[str, tuple[_Ready, ...]] = {}
+    for rule in rules:
+        old = parse(rule.old)
+        needs = tuple(t.head if t.is_call else "const" if _is_constant(t) else None for t in old.operands)
+        is_twice = needs[-2:] == (None, None) and old.operands[-1] == old.operands[-2]
+        by_kind[old.head] = (*by_kind.get(old.head, ()), _Ready(rule, old, parse(rule.new), needs, is_twice))
+    return _Chosen(by_kind)
+
+
+def _is_constant(term: Term) -> bool:
+    return term.number or term.head in LITERALS or term.head.isupper()
+
+
+@cache
+def _pure_kinds() -> frozenset[str]:
+    return frozenset(name for name in KINDS if is_pure(name))
+
+
 # --- the rest
 
 
 @dataclass(slots=True)
-class _Depth:
-    """One open block: the pure steps made in it, and whether steps may leave it outwards."""
+class _Level:
+    """One open block: its steps, the pure ones by what they do, and whether steps may leave it outwards."""
 
-    made: dict[tuple[object, ...], Value] = field(default_factory=dict)
     closed: bool = False
+    steps: list[Step] = field(default_factory=list)
+    made: dict[tuple[object, ...], Value] = field(default_factory=dict)
 
 
-class _Sharing(Builder):
-    """A builder that simplifies what is emitted."""
+class _Pass:
+    """One pass over a kernel. is_again: whether another one may find more."""
 
-    def __init__(self, name: str, rules: Sequence[Rule]) -> None:
-        super().__init__(name)
-        self.by_kind: dict[str, list[Rule]] = {}
-        for rule in rules:
-            self.by_kind.setdefault(parse(rule.old).head, []).append(rule)
-        self.makers: dict[Value, Step] = {}
-        self.depth_of: dict[Value, int] = {}
-        self.depths = [_Depth()]
-        self.closed = False  # whether the next block to be entered is
+    def __init__(self, kernel: Kernel, rules: _Chosen) -> None:
+        self.kernel, self.rules = kernel, rules
+        self.is_again = False
+        self._sizes = {b.name: b.element.bits // 8 for b in kernel.buffers}
+        self._levels = [_Level()]
+        self._label = ""
+        self._pure = _pure_kinds()
+        self._now: dict[Value, Value] = {}  # what stands for a value of the given kernel, where that is another one
+        self._level_of: dict[Value, int] = {}  # but 0
+        self._makers: dict[Value, Step] = {}  # of pure steps
+        self._heads: dict[Value, str] = {}  # their kinds, as `_Ready.needs` has them
+        self._bits: dict[Value, tuple[int, ...]] = {}  # of constants
+        self._kept_in: dict[tuple[object, ...], list[tuple[_Level, ...]]] = {}  # what a branch did not let out
+        self._numbers = count(1 + max((v.number for s in walk(kernel.body) for v in _defined(s)), default=-1))
 
-    def enter(self, types: Sequence[Lanes]) -> tuple[Value, ...]:
-        parameters = super().enter(types)
-        self.depths.append(_Depth(closed=self.closed))
-        self.closed = False
-        for value in parameters:
-            self.depth_of[value] = len(self.depths) - 1
-        return parameters
+    def run(self) -> Kernel:
+        """Return the new kernel."""
+        self._steps(self.kernel.body)
+        return replace(self.kernel, body=Block((), tuple(self._levels[0].steps), ()))
 
-    def leave(self, yields: Sequence[Value]) -> Block:
-        self.depths.pop()
-        return super().leave(yields)
+    def _steps(self, block: Block) -> None:
+        now, pure = self._now, self._pure
+        for step in block.steps:
+            self._label = step.label
+            operands = step.operands
+            if now:
+                operands = tuple([now.get(v, v) for v in operands])
+            if step.kind in pure:
+                found = self._made(step.kind, operands, step.attributes, step)
+                if found is not step.results[0]:
+                    now[step.results[0]] = found
+            elif step.blocks:
+                self._control(step, operands)
+            else:
+                self._effectful(step, operands)
 
-    def control(
-        self, kind: str, operands: Sequence[Value], blocks: Sequence[Block], attributes: "Attributes | None" = None
-    ) -> tuple[Value, ...]:
-        results = super().control(kind, operands, blocks, attributes)
-        for value in results:
-            self.depth_of[value] = len(self.depths) - 1
-        return results
+    # --- steps that stay where they are
 
-    def emit(self, kind: str, operands: Sequence[Value], attributes: "Attributes | None" = None) -> tuple[Value, ...]:
-        attributes = attributes or {}
-        if not is_pure(kind):
-            return self._effectful(kind, operands, attributes)
-        found = self._folded(kind, operands, attributes)
-        if found is None:
-            found = self._rewritten(kind, operands, attributes)
-        return (found if found is not None else self._shared(kind, operands, attributes),)
+    def _control(self, step: Step, operands: tuple[Value, ...]) -> None:
+        if step.kind == "if" and (truth := self._constant(operands[0])) is not None:
+            chosen = step.blocks[0 if truth else 1]
+            self._steps(chosen)
+            for result, value in zip(step.results, chosen.yields, strict=True):
+                self._now[result] = self._now.get(value, value)
+            return
+        blocks = tuple([self._block(block, step.kind == "if") for block in step.blocks])
+        self._put(Step(step.kind, operands, step.results, step.attributes, blocks, step.label))
 
-    def _effectful(self, kind: str, operands: Sequence[Value], attributes: Attributes) -> tuple[Value, ...]:
-        if "offset" in attributes:
+    def _block(self, block: Block, closed: bool) -> Block:
+        self._levels.append(_Level(closed))
+        for value in block.parameters:
+            self._level_of[value] = len(self._levels) - 1
+        self._steps(block)
+        yields = tuple([self._now.get(v, v) for v in block.yields])
+        return Block(block.parameters, tuple(self._levels.pop().steps), yields)
+
+    def _effectful(self, step: Step, operands: tuple[Value, ...]) -> None:
+        attributes = step.attributes
+        if "offset" in attributes and self._heads.get(operands[0]) == "add":
             operands, attributes = self._addressed(operands, attributes)
-        results = super().emit(kind, operands, attributes)
-        for value in results:
-            self.depth_of[value] = len(self.depths) - 1
-        return results
+        if operands != step.operands or attributes is not step.attributes:
+            step = Step(step.kind, operands, step.results, attributes, (), step.label)
+        self._put(step)
 
-    def _addressed(self, operands: Sequence[Value], attributes: Attributes) -> "tuple[Sequence[Value], Attributes]":
+    def _put(self, step: Step) -> None:
+        self._levels[-1].steps.append(step)
+        for value in step.results:
+            self._level_of[value] = len(self._levels) - 1
+
+    def _addressed(
+        self, operands: tuple[Value, ...], attributes: Attributes
+    ) -> "tuple[tuple[Value, ...], Attributes]":
         """Move the constant part of a place into the offset."""
-        size = next(b.element.bits // 8 for b in self.buffers if b.name == attributes["buffer"])
-        place, step = operands[0], self.makers.get(operands[0])
-        while step is not None and step.kind == "add" and (number := self.constant(step.operands[1])) is not None:
+        size = self._sizes[attributes["buffer"]]
+        place, step = operands[0], self._makers.get(operands[0])
+        while step is not None and step.kind == "add" and (number := self._constant(step.operands[1])) is not None:
             moved = attributes["offset"] + _signed(number) * size
             if not -(2**31) <= moved < 2**31:
                 break
             attributes = {**attributes, "offset": moved}
             place = step.operands[0]
-            step = self.makers.get(place)
-        return [place, *operands[1:]], attributes
+            step = self._makers.get(place)
+        return (place, *operands[1:]), attributes
 
-    def constant(self, value: Value) -> "int | None":
+    # --- pure steps
+
+    def _constant(self, value: Value) -> "int | None":
         """Return the bits of a constant whose lanes are alike."""
-        step = self.makers.get(value)
-        if step is None or step.kind != "const" or len(step.attributes["bits"]) > 1:
-            return None
-        return int(step.attributes["bits"][0])
+        bits = self._bits.get(value)
+        return bits[0] if bits is not None and len(bits) == 1 else None
 
-    def _shared(self, kind: str, operands: Sequence[Value], attributes: Attributes) -> Value:
-        depth = max((self.depth_of.get(v, 0) for v in operands), default=0)
-        for k in range(len(self.depths) - 1, depth, -1):
-            if self.depths[k].closed:
-                depth = k
-                break
-        key = (kind, tuple(operands), freeze(attributes))
-        for k in range(depth, -1, -1):
-            if key in self.depths[k].made:
-                return self.depths[k].made[key]
-        types = self.table[kind].rule(tuple(v.type for v in operands), attributes)
-        value = self.value(types[0])
-        step = Step(kind, tuple(operands), (value,), attributes, (), self.label)
-        self.open[depth].steps.append(step)
-        self.makers[value], self.depth_of[value], self.depths[depth].made[key] = step, depth, value
+    def _made(
+        self, kind: str, operands: tuple[Value, ...], attributes: Attributes, old: "Step | None" = None
+    ) -> Value:
+        """Return the value of a pure step. old: the step of the given kernel that it comes from."""
+        found = self._folded(kind, operands, attributes) if operands else None
+        if found is None:
+            found = self._rewritten(kind, operands, attributes, old)
+        return found if found is not None else self._shared(kind, operands, attributes, old)
+
+    def _shared(
+        self, kind: str, operands: tuple[Value, ...], attributes: Attributes, old: "Step | None" = None
+    ) -> Value:
+        levels, level_of = self._levels, self._level_of
+        least = max([level_of.get(v, 0) for v in operands], default=0)
+        level = next((k for k in range(len(levels) - 1, least, -1) if levels[k].closed), least)
+        key = (kind, operands, _identity(kind, attributes))
+        for k in range(level, -1, -1):
+            known = levels[k].made.get(key)
+            if known is not None:
+                return known
+        step = self._new(kind, operands, attributes, old)
+        (value,) = step.results
+        levels[level].steps.append(step)
+        levels[level].made[key] = value
+        if level:
+            level_of[value] = level
+        self._makers[value] = step
+        self._heads[value] = kind
+        if kind == "const":
+            self._bits[value] = bits = attributes["bits"]
+            self._heads[value] = kind if len(bits) == 1 else ""
+        self._watch(key, level, least)
         return value
 
-    def _folded(self, kind: str, operands: Sequence[Value], attributes: Attributes) -> "Value | None":
-        makers = [self.makers.get(v) for v in operands]
+    def _watch(self, key: tuple[object, ...], level: int, least: int) -> None:
+        """See whether a step comes to stand in front of a branch that has the same step, made before."""
+        inside = self._kept_in.get(key)
+        if inside and len(self._levels) > level + 1:
+            outer = self._levels[level + 1]
+            self.is_again = self.is_again or any(path[level + 1] is outer for path in inside if len(path) > level + 1)
+        if level > least:
+            self._kept_in.setdefault(key, []).append(tuple(self._levels[: level + 1]))
+
+    def _new(self, kind: str, operands: tuple[Value, ...], attributes: Attributes, old: "Step | None") -> Step:
+        if old is None:
+            return Step(kind, operands, (self._value(kind, operands, attributes),), attributes, (), self._label)
+        if operands == old.operands:
+            return old
+        return Step(kind, operands, old.results, attributes, (), self._label)
+
+    def _value(self, kind: str, operands: tuple[Value, ...], attributes: Attributes) -> Value:
+        (type_,) = KINDS[kind].rule(tuple([v.type for v in operands]), attributes)
+        return Value(next(self._numbers), type_)
+
+    def _folded(self, kind: str, operands: tuple[Value, ...], attributes: Attributes) -> "Value | None":
+        bits = [self._bits.get(v) for v in operands]
         meaning = KINDS[kind].meaning
-        if not operands or meaning is None:
+        if None in bits or meaning is None:
             return None
-        arrays = []
-        for maker in makers:
-            if maker is None or maker.kind != "const":
-                return None
-            arrays.append(array_of_bits(maker.result.type, maker.attributes["bits"]))
-        types = self.table[kind].rule(tuple(v.type for v in operands), attributes)
+        given = tuple([v.type for v in operands])
+        arrays = [array_of_bits(v.type, self._bits[v]) for v in operands]
+        types = KINDS[kind].rule(given, attributes)
         with np.errstate(all="ignore"):
-            found = meaning(Site(tuple(v.type for v in operands), types, attributes), *arrays)
+            found = meaning(Site(given, types, attributes), *arrays)
         if found.dtype.kind == "f" and np.isnan(found).any():
             return None
         return self._shared("const", (), {"type": types[0], "bits": bits_of_array(np.ascontiguousarray(found))})
 
     # --- rules
 
-    def _rewritten(self, kind: str, operands: Sequence[Value], attributes: Attributes) -> "Value | None":
-        if kind == "add" and (found := self._accumulated(operands)) is not None:
-            return found
-        for rule in self.by_kind.get(kind, ()):
+    def _rewritten(
+        self, kind: str, operands: tuple[Value, ...], attributes: Attributes, old: "Step | None"
+    ) -> "Value | None":
+        heads = self._heads
+        makers = [heads.get(v) for v in operands]
+        if kind == "add" and ("dot4" in makers or "dot2" in makers):
+            found = self._accumulated(operands)
+            if found is not None:
+                return found
+        key = (kind, *makers, len(operands) > 1 and operands[-1] is operands[-2])
+        fitting = self.rules.fitting.get(key)
+        for ready in self.rules.fits(key) if fitting is None else fitting:
             bound: dict[str, Value] = {}
-            if self._matches(parse(rule.old), kind, operands, bound) and self._holds(rule, bound):
-                types = self.table[kind].rule(tuple(v.type for v in operands), attributes)
-                return self._built(parse(rule.new), bound, types[0])
+            if self._matches(ready.old, operands, bound) and self._holds(ready.rule, bound):
+                given = tuple([v.type for v in operands])
+                type_ = KINDS[kind].rule(given, attributes)[0] if old is None else old.results[0].type
+                return self._built(ready.new, bound, type_)
         return None
 
-    def _accumulated(self, operands: Sequence[Value]) -> "Value | None":
-        for x, y in (operands, tuple(reversed(operands))):
-            step = self.makers.get(y)
-            if step is not None and step.kind in ("dot2", "dot4") and self.constant(step.operands[0]) == 0:
-                return self.emit(step.kind, [x, *step.operands[1:]])[0]
+    def _accumulated(self, operands: tuple[Value, ...]) -> "Value | None":
+        for x, y in (operands, operands[::-1]):
+            step = self._makers.get(y)
+            if step is not None and step.kind in ("dot2", "dot4") and self._constant(step.operands[0]) == 0:
+                return self._made(step.kind, (x, *step.operands[1:]), {})
         return None
 
-    def _matches(self, term: Term, kind: str, operands: Sequence[Value], bound: dict[str, Value]) -> bool:
-        if term.head != kind or len(term.operands) != len(operands):
+    def _matches(self, term: Term, operands: tuple[Value, ...], bound: dict[str, Value]) -> bool:
+        if len(term.operands) != len(operands):
             return False
-        return all(self._fits(t, v, bound) for t, v in zip(term.operands, operands, strict=True))
+        return all([self._fits(t, v, bound) for t, v in zip(term.operands, operands, strict=True)])
 
     def _fits(self, term: Term, value: Value, bound: dict[str, Value]) -> bool:
         if term.is_call:
-            step = self.makers.get(value)
-            return step is not None and self._matches(term, step.kind, step.operands, bound)
+            step = self._makers.get(value)
+            return step is not None and step.kind == term.head and self._matches(term, step.operands, bound)
         if term.number or term.head in LITERALS:
-            return self.constant(value) == literal(term.head, value.type)
-        if term.head.isupper() and self.constant(value) is None:
+            return self._constant(value) == literal(term.head, value.type)
+        if term.head.isupper() and self._constant(value) is None:
             return False
         return bound.setdefault(term.head, value) is value or (
-            term.head.isupper() and self.constant(bound[term.head]) == self.constant(value)
+            term.head.isupper() and self._constant(bound[term.head]) == self._constant(value)
         )
 
     def _holds(self, rule: Rule, bound: Mapping[str, Value]) -> bool:
@@ -223,7 +354,7 @@ class _Sharing(Builder):
             return False
         if rule.where is None:
             return True
-        constants = {name: self.constant(v) or 0 for name, v in bound.items() if name.isupper()}
+        constants = {name: self._constant(v) or 0 for name, v in bound.items() if name.isupper()}
         return rule.where(constants, bound["x"].type.element.bits)
 
     def _built(self, term: Term, bound: Mapping[str, Value], type_: Lanes) -> Value:
@@ -232,7 +363,22 @@ class _Sharing(Builder):
                 return self._shared("const", (), {"type": type_, "bits": (literal(term.head, type_),)})
             return bound[term.head]
         inner = bound["x"].type if type_.is_mask else type_
-        return self.emit(term.head, [self._built(t, bound, inner) for t in term.operands])[0]
+        return self._made(term.head, tuple([self._built(t, bound, inner) for t in term.operands]), {})
+
+
+def _defined(step: Step) -> tuple[Value, ...]:
+    inside = [v for block in step.blocks for v in block.parameters]
+    return (*step.results, *inside) if inside else step.results
+
+
+def _identity(kind: str, attributes: Attributes) -> object:
+    """Return what tells attributes of one kind apart, and is quickly compared."""
+    if not attributes:
+        return None
+    if kind == "const":
+        of = attributes["type"]
+        return of.element.name, of.count, attributes["bits"]
+    return freeze(attributes)
 
 
 def _signed(bits: int) -> int:
@@ -260,25 +406,9 @@ def literal(name: str, type_: Lanes) -> int:
         return 0
     if name == "negative_zero":
         return 1 << (type_.element.bits - 1)
-    if type_.is_float:
-        return bits_of_array(np.array([float(name)], dtype=type_.dtype))[0]
-    return int(name)
+    return _float_bits(name, type_.element.name) if type_.is_float else int(name)
 
 
-class _Simplifier(Rebuild):
-    def __init__(self, kernel: Kernel, rules: Sequence[Rule]) -> None:
-        self.sharing = _Sharing(kernel.name, rules)
-        super().__init__(kernel, self.sharing)
-
-    def control(self, step: Step) -> None:
-        if step.kind == "if" and (truth := self.sharing.constant(self.pieces[step.operands[0]][0])) is not None:
-            chosen = step.blocks[0 if truth else 1]
-            self.steps(chosen)
-            for result, value in zip(step.results, chosen.yields, strict=True):
-                self.pieces[result] = self.pieces[value]
-            return
-        super().control(step)
-
-    def block(self, block: Block, kind: str) -> Block:
-        self.sharing.closed = kind == "if"
-        return super().block(block, kind)
+@cache
+def _float_bits(number: str, element: str) -> int:
+    return bits_of_array(np.array([float(number)], dtype=element.replace("f", "float")))[0]

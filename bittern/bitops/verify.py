@@ -1,8 +1,9 @@
 """Check a kernel: types, order of definitions, structured control flow, and that every access is inside its buffer.
 
 An access is proven with what is known of sizes, loops, conditions and bounded values (`prover`, `ranges`), or it is
-refused. A masked access is proven through a mask made by `first`, alone or joined with other masks by `and`. What the
-proof finds on the way, how far an address is aligned and between which constants a value lies, is kept for selection.
+refused. A masked access is proven through a mask that is constant or made by `first`, alone or joined with other masks
+by `and`. What the proof finds on the way, how far an address is aligned and between which constants a value lies, is
+kept for selection.
 
 Not proven here: that the rounds of a parallel loop do not disturb each other; the interpreter watches it.
 """

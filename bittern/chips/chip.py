@@ -5,7 +5,7 @@ A chip is a folder `chips/NAME/` whose file `chip.py` has one public object `CHI
 rows: decode steps, prefill chunks, batches and verification are calls of the one function.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from bittern.base.errors import BitternError, code, nearest
 from bittern.front.bind import Bound, BoundEncoder
+from bittern.plan.watch import Watch
 
 UNKNOWN_CHIP = code("R101", "no chip of this name")
 
@@ -35,6 +36,56 @@ class Session(Protocol):
 
     def logits(self, hidden: Reals) -> Reals:
         """Return the logits [k, vocab] of hidden rows [k, d]."""
+        ...
+
+
+@runtime_checkable
+class FeedingSession(Protocol):
+    """A session that gives hidden states only where they are wanted."""
+
+    def feed(self, token: Tokens, sequence: Tokens, position: Tokens, rows: Sequence[int] = ()) -> Reals:
+        """Run t tokens at their places; return the hidden states [k, d] of some rows alone, which ascend."""
+        ...
+
+
+@runtime_checkable
+class GreedySession(Protocol):
+    """A session that chooses the likeliest tokens itself: many of one sequence without coming back for each."""
+
+    def greedy(
+        self,
+        tokens: Sequence[int],
+        count: int,
+        stops: Collection[int] = (),
+        *,
+        sequence: int = 0,
+        watch: Watch | None = None,
+    ) -> list[int]:
+        """Return what follows the tokens of a sequence, the likeliest token each time.
+
+        All tokens but the last were run before. At most `count` are made; one of `stops` is the last. What is returned
+        last has not been run. watch: it also ends when the last tokens stood in the text before, or seem to.
+        """
+        ...
+
+    def likeliest(self, token: Tokens, sequence: Tokens, position: Tokens) -> list[int]:
+        """Run t tokens at their places; return the likeliest token after each."""
+        ...
+
+
+@runtime_checkable
+class KeepingSession(Protocol):
+    """A session whose keys and values can be taken out, and put into another of equal bits, of any chip."""
+
+    def positions(self, count: int, sequence: int = 0) -> list[npt.NDArray[Any]]:
+        """Return the first positions of a sequence: for each leaf of the cache [layers, count, heads, values].
+
+        Leaves that hold nothing are left out.
+        """
+        ...
+
+    def put_positions(self, leaves: Sequence[npt.NDArray[Any]], sequence: int = 0) -> None:
+        """Write the first positions of a sequence; what stood behind them is lost."""
         ...
 
 
@@ -60,8 +111,24 @@ class Chip(Protocol):
     mode: str
     is_strict: bool
 
-    def load(self, model: Bound) -> Loaded:
-        """Prepare a model. Raises BitternError with the refusal's code where the chip cannot run it."""
+    def load(self, model: Bound, cache: Path | None = None) -> Loaded:
+        """Prepare a model. cache: a folder for what is worth keeping between runs, such as code.
+
+        Raises BitternError with the refusal's code where the chip cannot run it.
+        """
+        ...
+
+
+@runtime_checkable
+class NativeChip(Protocol):
+    """A chip that runs on one kind of machine, and there at several feature levels."""
+
+    def is_here(self) -> bool:
+        """Whether this machine is of that kind."""
+        ...
+
+    def at(self, tier: str = "", threads: int = 0) -> Chip:
+        """Return the chip at a tier, "" for the best one, on so many threads, 0 for all cores."""
         ...
 
 

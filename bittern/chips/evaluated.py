@@ -1,6 +1,6 @@
 """Sessions that run on the evaluator: shared by the chips `reference` (float64) and `vm` (strict)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -67,6 +67,15 @@ class EvaluatedSession:
     def logits(self, hidden: Reals) -> Reals:
         """Return the logits [k, vocab] of hidden rows [k, d]."""
         return np.asarray(self._model.head(len(hidden))(hidden))
+
+    def positions(self, count: int, sequence: int = 0) -> list[Reals]:
+        """Return keys and values of a sequence's first positions; see `KeepingSession`."""
+        return [np.array(leaf[:, sequence, :count]) for leaf in self._caches if leaf.size]
+
+    def put_positions(self, leaves: Sequence[Reals], sequence: int = 0) -> None:
+        """Write keys and values of a sequence's first positions."""
+        for leaf, values in zip((leaf for leaf in self._caches if leaf.size), leaves, strict=True):
+            leaf[:, sequence, : values.shape[1]] = values
 
 
 class EvaluatedEncoder:

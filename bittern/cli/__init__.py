@@ -13,9 +13,12 @@ from bittern.base.errors import code
 UNKNOWN_COMMAND = code("U110", "there is no such command")
 
 COMMANDS: dict[str, str] = {
+    "bench": "Measure how fast a model runs on a chip.",
     "bringup": "Turn a checkpoint into its graph and run it on every chip asked for.",
     "catalogue": "List the functions of the library and where they are tested.",
     "check": "Check programs: every error at once, with its place.",
+    "compare": "Show what a fact is worth: which decisions of a plan change without it.",
+    "embed": "Make the vectors of texts with an encoder, and show how alike the texts are.",
     "explain": "Say what an error code means.",
     "families": "List the model families and what each was run from.",
     "fmt": "Format programs in place.",
@@ -23,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "inspect": "Show what a file holds: its tensors, its graph, or how two differ.",
     "models": "List the models that can be pulled or are in the store.",
     "new": "Make a folder with a first program, and say how to run it.",
+    "plan": "Show how a model will run on a chip: regions, kernels, memory, counts.",
     "pull": "Fetch a model into the store and print its path.",
     "repl": "Talk in the language: what is declared stays, expressions are evaluated.",
 }

@@ -1,13 +1,17 @@
 """`bittern bringup`: a checkpoint -> its graph -> every chip asked for: what ran, and how well it agrees."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bittern.base.errors import BitternError
 from bittern.cli.frame import BAD_ARGUMENTS, model_path, open_store, print_json, progress
 from bittern.cli.options import AsJson, Cache, Context, Count, Folders, Quiet, folder, option, token_ids, words
+
+if TYPE_CHECKING:
+    from bittern.runtime.encoder_report import EncoderReport
+    from bittern.runtime.report import Report
 
 
 def command(
@@ -33,28 +37,27 @@ def command(
     """Turn a checkpoint into its graph and run it on every chip asked for.
 
     Makes exactly N tokens, whatever they are. Shows each chip's text, speed, and how many of its tokens agree with the
-    f64 reference; or why it was refused.
+    f64 reference; or why it was refused. An encoder makes the vector of the text instead: shown is its cosine with the
+    reference's, and how far single values are off.
     """
     if prompt is not None and tokens is not None:
         raise BitternError(BAD_ARGUMENTS, "Both --prompt and --tokens are given.", "Give one of them.")
     ids = None if tokens is None else token_ids(tokens)
     store = open_store()
     path = model_path(model, store)
+    from bittern.front.bind import NO_DECODER
     from bittern.runtime.bringup import bring_up
+    from bittern.runtime.encoder_bringup import bring_up_encoder
 
-    report = bring_up(
-        path,
-        prompt=prompt,
-        tokens=ids,
-        count=count,
-        context=context,
-        cache=cache,
-        chips=words(chips),
-        out=out,
-        library=library or (),
-        store=store,
-        progress=progress(as_json or quiet),
-    )
+    common: dict[str, Any] = {"prompt": prompt, "tokens": ids, "chips": words(chips), "out": out, "store": store}
+    common |= {"library": library or (), "progress": progress(as_json or quiet)}
+    report: Report | EncoderReport
+    try:
+        report = bring_up(path, count=count, context=context, cache=cache, **common)
+    except BitternError as error:
+        if error.code != NO_DECODER:
+            raise
+        report = bring_up_encoder(path, **common)
     if as_json:
         print_json(report.as_json())
     else:

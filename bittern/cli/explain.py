@@ -1,12 +1,14 @@
 """`bittern explain`: what an error code means, and a program that shows it.
 
 The codes and titles are those of the modules. Codes of the language have a paragraph in `explanations.txt`, and most
-of them a bad program with its diagnostic in `examples.json`, which `make docs` takes from the golden cases.
+of them a bad program with its diagnostic in `examples.json`, which `make docs` takes from the golden cases. All other
+codes have a row in `failures.txt`: cause, example and remedy, with ` | ` between them.
 """
 
 import ast
 import json
 import re
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import fill, indent
 from typing import Annotated
@@ -25,21 +27,32 @@ _DECLARATION = re.compile(
 
 AREAS: dict[str, str] = {
     "B1": "bitops",
+    "B2": "kernels from functions",
     "E1": "syntax",
     "E2": "names",
     "E3": "types",
     "E4": "dimensions",
     "E5": "ownership",
     "E6": "effects and spaces",
-    "F1": "GGUF files",
+    "F1": "checkpoint files",
     "F2": "keg files",
     "F3": "tokenizers",
     "F4": "chat templates",
     "M1": "families and binding",
+    "P1": "plans",
     "R1": "running",
     "S1": "pull and store",
     "U1": "usage",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What stands behind a code that is no error of a program: why it happens, one such case, and what to do."""
+
+    cause: str
+    example: str
+    remedy: str
 
 
 def codes() -> dict[str, str]:
@@ -61,6 +74,12 @@ def explanations() -> dict[str, str]:
     return {line[:4]: line[5:] for line in lines}
 
 
+def failures() -> dict[str, Failure]:
+    """Return cause, example and remedy of every code that has them."""
+    lines = (Path(__file__).parent / "failures.txt").read_text("utf-8").splitlines()
+    return {line[:4]: Failure(*line[5:].split(" | ")) for line in lines}
+
+
 def examples() -> dict[str, dict[str, str]]:
     """Return a bad program and its diagnostic for every code that has one: keys `program` and `diagnostic`."""
     found: dict[str, dict[str, str]] = json.loads((Path(__file__).parent / "examples.json").read_text("utf-8"))
@@ -73,7 +92,8 @@ def command(
 ) -> int:
     """Say what an error code means.
 
-    Errors of programs come with a paragraph, and a bad program with what `bittern check` says about it.
+    Errors of programs come with a paragraph, and a bad program with what `bittern check` says about it; others with
+    their cause, an example and the remedy.
     """
     known = codes()
     wanted = name.upper()
@@ -83,13 +103,17 @@ def command(
         )
     area = AREAS.get(wanted[:2], "")
     paragraph, example = explanations().get(wanted, ""), examples().get(wanted)
+    failure = failures().get(wanted)
     if as_json:
         told = {"code": wanted, "area": area, "title": known[wanted], "explanation": paragraph, "example": example}
-        print_json(told)
+        print_json(told | {"failure": failure and asdict(failure)})
         return 0
     print(f"{wanted} ({area}): {known[wanted]}")
-    if paragraph:
-        print("\n" + fill(paragraph, width=100, break_long_words=False, break_on_hyphens=False))
+    parts = [paragraph] if paragraph else []
+    if failure:
+        parts += [failure.cause, f"For example: {failure.example}", f"What to do: {failure.remedy}"]
+    for part in parts:
+        print("\n" + fill(part, width=100, break_long_words=False, break_on_hyphens=False))
     if example:
         print("\nAn example:\n\n" + indent(example["program"], "    "))
         print("It says:\n\n" + indent(example["diagnostic"], "    "), end="")

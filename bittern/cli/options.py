@@ -113,6 +113,12 @@ Cache = Annotated[
     str,
     option("--cache", metavar="ELEMENT", parser=word("--cache", CACHES), help=f"Of the cache: {', '.join(CACHES)}."),
 ]
+ChipName = Annotated[str, option("--chip", metavar="NAME", help="The chip to run on; `auto`: the best that is here.")]
+TierName = Annotated[str, option("--tier", metavar="NAME", help="A feature level of the chip; else the best one.")]
+Threads = Annotated[
+    int | None,
+    option("--threads", metavar="N", parser=whole("--threads", 1), help="Cores to use; else all."),
+]
 Folders = Annotated[
     list[Path] | None,
     option(

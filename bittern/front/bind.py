@@ -65,7 +65,7 @@ def bind_checkpoint(checkpoint: Checkpoint, library: Library, cache: str = "f16"
         raise BitternError(
             NO_DECODER,
             f"The family `{chosen.name}` makes vectors of texts, not continuations.",
-            "Use `bittern.load_encoder`.",
+            "Use `bittern embed`, or `bittern.load_encoder`.",
         )
     declared = {name: _entry(library, chosen, binding, name) for name in _ENTRIES}
     blocks = _cache_blocks(binding.dims["h"], cache)
@@ -142,7 +142,7 @@ def _binding(checkpoint: Checkpoint, library: Library) -> tuple[Family, Binding]
 def _entry(library: Library, chosen: Family, binding: Binding, name: str) -> str:
     """Return the parameter that takes the model in a function that every family's program has. Raises M111, E212."""
     module = library.module(chosen.name)
-    library.raise_errors()
+    library.raise_errors(module)
     found = module.functions.get(name, []) if module else []
     if len(found) != 1 or not found[0].parameters:
         raise _disagree(chosen, f"has {len(found) or 'no'} functions `{name}` that take the model", "Write one.")

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from bittern.base.errors import BitternError, code
 from bittern.lang import syntax
 from bittern.lang.context import Context, Generics, Reject, expression
-from bittern.lang.elaborate import instance_for
+from bittern.lang.elaborate import elaborate
 from bittern.lang.generics import need_modes, open_generics, resolve
 from bittern.lang.lexer import TOO_DEEP
 from bittern.lang.library import Library, Module
@@ -111,10 +111,7 @@ def _check_const(ctx: Context, declaration: syntax.Declared) -> None:
 
 def _check_function(ctx: Context, declaration: syntax.Declared) -> None:
     assert isinstance(declaration, syntax.FunctionDecl)
-    try:
-        instance_for(ctx.module, declaration, {})
-    except BitternError:
-        assert ctx.errors.found
+    elaborate(ctx.module, declaration)
 
 
 def _check_struct(ctx: Context, struct: syntax.Declared) -> None:

@@ -58,15 +58,26 @@ class Errors:
 
     def add(self, diagnostic: Diagnostic) -> None:
         """Keep a diagnostic unless the same one is there."""
-        span = diagnostic.span
-        key = (diagnostic.code, span.source.name, span.start, span.end)
+        key = _key(diagnostic)
         if key not in self._seen:
             self._seen.add(key)
             self.found.append(diagnostic)
 
+    def forget(self, count: int) -> list[Diagnostic]:
+        """Drop all but the first `count` diagnostics; return those dropped."""
+        dropped = self.found[count:]
+        del self.found[count:]
+        self._seen.difference_update(map(_key, dropped))
+        return dropped
+
     def of(self, source: str) -> list[Diagnostic]:
         """Return the diagnostics in the source of this name."""
         return [each for each in self.found if each.span.source.name == source]
+
+
+def _key(diagnostic: Diagnostic) -> tuple[str, str, int, int]:
+    span = diagnostic.span
+    return diagnostic.code, span.source.name, span.start, span.end
 
 
 @dataclass(slots=True)

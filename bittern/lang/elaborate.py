@@ -7,7 +7,7 @@ from bittern.lang import blocks, branches, calls, loops, syntax  # noqa: F401  (
 from bittern.lang.context import Context, Generics
 from bittern.lang.generics import open_generics, resolve
 from bittern.lang.instances import Request, instance, leaf_paths
-from bittern.lang.library import Library, Module
+from bittern.lang.library import Library, Module, broken
 from bittern.lang.values import Value, replace_leaves
 from bittern.types.dims import dim, symbol
 from bittern.types.elements import Element
@@ -19,12 +19,39 @@ def instance_for(module: Module, declaration: syntax.FunctionDecl, elements: Map
 
     Raises E212 if the program has errors.
     """
+    module.library.raise_errors(module)
+    return _made(_alone(module, declaration, elements))
+
+
+def elaborate(module: Module, declaration: syntax.FunctionDecl) -> None:
+    """Elaborate a function by itself; errors stay with the library."""
+    instance(module.library, _alone(module, declaration, {}), (declaration,))
+
+
+def _alone(module: Module, declaration: syntax.FunctionDecl, elements: Mapping[str, Element]) -> Request:
     bound = {**open_generics(declaration.generics), **elements}
-    formats = tuple(() for _ in declaration.parameters)
-    made = instance(module.library, Request(module, declaration, bound, {}, formats, {}), (declaration,))
-    module.library.raise_errors()
-    assert made.function is not None, declaration.name.name
-    return made.function
+    return Request(module, declaration, bound, {}, tuple(() for _ in declaration.parameters), {})
+
+
+def _made(request: Request) -> Function:
+    """Return the function of a request. One that fails leaves nothing behind: it says nothing of other requests.
+
+    Raises E212.
+    """
+    library = request.module.library
+    errors, instances = len(library.errors.found), len(library.instances)
+    function = None
+    try:
+        function = instance(library, request, (request.declaration,)).function
+    finally:
+        if function is None:
+            found = library.errors.forget(errors)
+            while len(library.instances) > instances:
+                library.instances.popitem()
+    if function is None:
+        assert found, request.declaration.name.name
+        raise broken(found)
+    return function
 
 
 def bind(
@@ -43,7 +70,7 @@ def bind(
     module_name, _, function_name = name.rpartition(".")
     module = library.module(module_name)
     assert module is not None, name
-    library.raise_errors()
+    library.raise_errors(module)
     declaration = module.functions[function_name][0]
     written = next(p for p in declaration.parameters if p.name.name == parameter)
     ctx = Context.outside(module)
@@ -56,7 +83,4 @@ def bind(
     type_ = replace_leaves(open_type, [n.type for n in nodes if isinstance(n.type, Tensor)])
     formats = tuple(() for _ in declaration.parameters)
     given = {parameter: Value.of(type_, nodes)}
-    made = instance(library, Request(module, declaration, dict(elements), dict(dims), formats, given), (declaration,))
-    library.raise_errors()
-    assert made.function is not None, name
-    return made.function
+    return _made(Request(module, declaration, dict(elements), dict(dims), formats, given))

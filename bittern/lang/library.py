@@ -28,6 +28,7 @@ NO_SUCH_FUNCTION = code("E211", "the library has no function of this name")
 BROKEN = code("E212", "a program has errors")
 
 _SHOWN_ERRORS = 20
+_DECLARATION = re.compile(r"^(?:inline )?(?:fn|struct|const) (\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +43,7 @@ class Overloads:
 class Module:
     """One module: its declarations, and the modules that it uses. name: as `use` writes it.
 
-    hides: whether a syntax error, or a `use` that failed, keeps declarations out of it.
+    hides: whether a syntax error, or a `use` that failed, keeps declarations out of it. sources: names of its texts.
     """
 
     name: str
@@ -54,6 +55,17 @@ class Module:
     functions: dict[str, list[syntax.FunctionDecl]] = field(default_factory=dict)
     used: list[tuple["Module", str | None]] = field(default_factory=list)
     hides: bool = False
+    sources: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"<module {self.name}>"
+
+    def reaches(self) -> "list[Module]":
+        """Return this module and all that it uses, directly or not."""
+        found = [self]
+        for module in found:
+            found += dict.fromkeys(used for used, _ in module.used if used not in found)
+        return found
 
     def is_hiding(self) -> bool:
         """Whether a name that is not found may be one that an error hides, here or in a module that this one uses."""
@@ -108,7 +120,7 @@ class Library:
     """Folders of modules, loaded when they are first named.
 
     folders: searched in order. errors: what was wrong in the modules loaded so far. instances: what is elaborated, made
-    once. blobs: bytes that a program may name by their SHA-256.
+    once. blobs: bytes that a program may name by their SHA-256. indices: names that a folder declares, for hints.
     """
 
     folders: tuple[Path, ...]
@@ -116,6 +128,10 @@ class Library:
     modules: dict[str, Module] = field(default_factory=dict)
     instances: dict[object, object] = field(default_factory=dict)
     blobs: Mapping[bytes, Blob] = field(default_factory=dict)
+    indices: dict[Path, Mapping[str, str]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<library of {len(self.modules)} modules>"
 
     @staticmethod
     def standard(*overlays: Path) -> "Library":
@@ -141,12 +157,12 @@ class Library:
 
     def declaring(self, word: str, near: Path | None) -> str:
         """Return the hint to use a module that declares a name and is not used, or ''."""
-        declared = re.compile(rf"^(?:inline )?(?:fn|struct|const) {re.escape(word)}\b", re.MULTILINE)
         for folder in ([near] if near is not None else []) + list(self.folders):
-            for name in _module_names(folder):
-                texts = (path.read_text("utf-8", errors="replace") for path in _files(folder, name))
-                if any(declared.search(text) for text in texts):
-                    return f"`{word}` is declared in `{name}`: write `use {name}`"
+            if folder not in self.indices:
+                self.indices[folder] = _declared(folder)
+            name = self.indices[folder].get(word)
+            if name is not None:
+                return f"`{word}` is declared in `{name}`: write `use {name}`"
         return ""
 
     def add(self, name: str, sources: Sequence[Source], folder: Path | None = None) -> Module:
@@ -177,17 +193,19 @@ class Library:
             members = [m for m in members if mark(m) == overload]
             if not members:
                 raise BitternError(NO_SUCH_FUNCTION, f"`{name}` has no form for {overload}.", "")
-        result = instance_for(module, members[0], {k: ELEMENTS[v] for k, v in (elements or {}).items()})
-        self.raise_errors()
-        return result
+        return instance_for(module, members[0], {k: ELEMENTS[v] for k, v in (elements or {}).items()})
 
-    def raise_errors(self) -> None:
-        """Raise E212 with all diagnostics as text if any module loaded so far has errors."""
+    def raise_errors(self, of: Module | None = None) -> None:
+        """Raise E212 with all diagnostics as text if a module has errors.
+
+        of: this module and those that it uses, and so on; None: all that are loaded.
+        """
         found = self.errors.found
+        if found and of is not None:
+            names = {name for module in of.reaches() for name in module.sources}
+            found = [diagnostic for diagnostic in found if diagnostic.span.source.name in names]
         if found:
-            text = "\n\n".join(as_text(diagnostic) for diagnostic in found[:_SHOWN_ERRORS])
-            what = f"The program has {len(found)} error{'s' * (len(found) > 1)}.\n{text}\n"
-            raise BitternError(BROKEN, what, "Mend the program.")
+            raise broken(found)
 
     def _load(
         self, key: str, name: str, sources: Sequence[tuple[Source, list[Diagnostic]]], folder: Path | None
@@ -199,6 +217,7 @@ class Library:
             for fault in faults:
                 self.errors.add(fault)
             module.hides = module.hides or bool(faults)
+            module.sources.append(source.name)
             if file is not None:
                 module.files.append(file)
                 for declaration in file.declarations:
@@ -267,7 +286,9 @@ class Library:
             module.hides = True
         elif only is not None and only not in found.own_names():
             module.hides = True
-            if not found.hides:
+            if found.hides:
+                module.used.append((found, only))
+            else:
                 hint = nearest(only, found.own_names())
                 message = f"the module `{first}` declares no `{only}`"
                 self.errors.add(Diagnostic(UNKNOWN_MODULE, use.path[1].span, message, hint=hint))
@@ -277,6 +298,13 @@ class Library:
     def _known(self, module: Module) -> list[str]:
         folders = [folder for folder in (module.folder, *self.folders) if folder is not None]
         return sorted({name for folder in folders for name in _module_names(folder)})
+
+
+def broken(found: Sequence[Diagnostic]) -> BitternError:
+    """Return the error of a program that has these."""
+    text = "\n\n".join(as_text(diagnostic) for diagnostic in found[:_SHOWN_ERRORS])
+    what = f"The program has {len(found)} error{'s' * (len(found) > 1)}.\n{text}\n"
+    return BitternError(BROKEN, what, "Mend the program.")
 
 
 def mark(declaration: syntax.FunctionDecl) -> str:
@@ -316,6 +344,16 @@ def _files(folder: Path, name: str) -> list[Path]:
 def _module_names(folder: Path) -> list[str]:
     """Return the names of the modules in a folder."""
     return sorted({path.stem for path in folder.iterdir() if _files(folder, path.stem)}) if folder.is_dir() else []
+
+
+def _declared(folder: Path) -> Mapping[str, str]:
+    """Return the names that the modules of a folder declare, each with its module; the first module by name wins."""
+    found: dict[str, str] = {}
+    for name in _module_names(folder):
+        for path in _files(folder, name):
+            for word in _DECLARATION.findall(path.read_text("utf-8", errors="replace")):
+                found.setdefault(word, name)
+    return found
 
 
 def _shown(path: Path, folders: tuple[Path, ...]) -> str:

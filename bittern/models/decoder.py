@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from math import sqrt
 
 from bittern.models.family import Facts, Field, Numbers, Weight
-from bittern.models.llama import frequency_factors, head, stretch
 from bittern.types.elements import F32, F64, U32
 
 FEED_FORWARD = {"ffn_norm": "ffn_norm", "gate": "ffn_gate", "up": "ffn_up", "down": "ffn_down"}
@@ -27,12 +26,15 @@ def dimensions(facts: Facts, *, has_rotary: bool = True) -> dict[str, int]:
     return sizes | {"ff": facts.whole("feed_forward_length")}
 
 
-def whole_model(facts: Facts, dims: Mapping[str, int]) -> dict[str, Field]:
-    """Return the fields outside the layers: numbers, rotary factors, embedding, last norm and output matrix."""
+def whole_model(facts: Facts, dims: Mapping[str, int], base: float = 10000.0) -> dict[str, Field]:
+    """Return the fields outside the layers: numbers, rotary factors, embedding, last norm and output matrix.
+
+    base: of the rotary positions where the file states none.
+    """
     return {
         "facts.eps": Numbers(facts.real("attention.layer_norm_rms_epsilon"), F32),
         "facts.scale": Numbers(1 / sqrt(dims["h"]), F32),
-        "facts.base": Numbers(facts.real("rope.freq_base", 10000.0), F64),
+        "facts.base": Numbers(facts.real("rope.freq_base", base), F64),
         "facts.stretch": Numbers(stretch(facts), F64),
         "rope": frequency_factors(facts, dims["h"]),
         "embed": Weight("token_embd.weight"),
@@ -57,3 +59,26 @@ def window(facts: Facts) -> int:
 def window_field(facts: Facts) -> Field:
     """Return the window as a number of the model."""
     return Numbers(window(facts), U32)
+
+
+def stretch(facts: Facts) -> float:
+    """Return by how much positions are divided: linear rotary scaling. Other kinds are refused."""
+    kind = facts.text("rope.scaling.type", "none")
+    if kind != "linear":
+        facts.must_be("rope.scaling.type", "none")
+        facts.must_be("rope.scaling.factor", 1.0)
+        facts.must_be("rope.scale_linear", 1.0)
+        return 1.0
+    return facts.real("rope.scaling.factor", facts.real("rope.scale_linear", 1.0))
+
+
+def frequency_factors(facts: Facts, h: int) -> Field:
+    """Return the factor of each rotary frequency: the file's, or ones."""
+    return Weight("rope_freqs.weight") if "rope_freqs.weight" in facts.tensors else Numbers([1.0] * (h // 2), F32)
+
+
+def head(facts: Facts) -> Field:
+    """Return the output matrix, or the embedding where the file has none: the two are tied."""
+    if "output.weight" in facts.tensors:
+        return Weight("output.weight")
+    return Weight("token_embd.weight", ("tied to the embedding",))

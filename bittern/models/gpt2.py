@@ -5,10 +5,9 @@ Folders hold matrices with their columns as outputs; the neutral form, as everyw
 
 from math import sqrt
 
-from bittern.models.decoder import each_layer
+from bittern.models.decoder import each_layer, head
 from bittern.models.family import Binding, Facts, Field, Numbers, Weight
 from bittern.models.huggingface import Config, Neutral, Recipe, plain, transposed
-from bittern.models.llama import head
 from bittern.types.elements import F32
 
 MODEL_TYPES = ("gpt2",)

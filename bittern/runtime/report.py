@@ -128,7 +128,8 @@ class Report:
     def as_text(self) -> str:
         """Return the report as lines for people: the model's facts, then each chip."""
         shown = repr(self.prompt) if self.prompt is not None else "given as ids"
-        lines = [*_model(self), "", f"prompt: {shown}, {_count(len(self.tokens_prompt), 'token')}"]
+        lines = model_lines(self.source, self.model, self.graph, self.cuts, self.files, self.seconds["load"])
+        lines += ["", f"prompt: {shown}, {_count(len(self.tokens_prompt), 'token')}"]
         for chip in self.chips:
             lines += ["", *_chip(chip)]
         if self.warnings:
@@ -136,21 +137,29 @@ class Report:
         return "\n".join(lines)
 
 
-def _model(report: Report) -> list[str]:
-    model, source, dims = report.model, report.source, report.model["dims"]
+def model_lines(
+    source: Mapping[str, Any],
+    model: Mapping[str, Any],
+    graph: str,
+    cuts: Sequence[Mapping[str, Any]],
+    files: Mapping[str, str],
+    seconds: float,
+) -> list[str]:
+    """Return the lines about a model with which the text of a report begins. seconds: that loading took."""
     formats = ", ".join(f"{count} {name}" for name, count in model["formats"].items())
-    shape = ", ".join(f"{name} = {value}" for name, value in dims.items())
+    shape = ", ".join(f"{name} = {value}" for name, value in model["dims"].items())
+    cache = f"; cache {model['cache']}" if "cache" in model else ""
     return [
         f"{model['name'] or model['family']}: family {model['family']}, {model['parameters'] / 1e6:.1f} M parameters",
         f"  file    {source['path']}, {source['size'] / 1e6:.1f} MB",
         f"  sha256  {source['sha256']} ({source['sha256_origin']})",
         f"  shape   {shape}",
-        f"  tensors {model['tensors']}: {formats}; cache {model['cache']}",
+        f"  tensors {model['tensors']}: {formats}{cache}",
         *(f"  binding {field}: {steps}" for field, steps in model["steps"].items()),
-        f"  graph   {report.graph}",
-        *(f"  cut     {cut['name']}: {cut['function']} {_dims(cut['dims'])} {cut['id'][:16]}" for cut in report.cuts),
-        *(f"  {kind:<7} {path}" for kind, path in report.files.items()),
-        f"  loaded in {report.seconds['load']:.2f} s",
+        f"  graph   {graph}",
+        *(f"  cut     {cut['name']}: {cut['function']} {_dims(cut['dims'])} {cut['id'][:16]}" for cut in cuts),
+        *(f"  {kind:<7} {path}" for kind, path in files.items()),
+        f"  loaded in {seconds:.2f} s",
     ]
 
 

@@ -39,6 +39,11 @@ class Sampler:
         if temperature > 0:
             self._program = prepare(library.function("sample.sample"), (vocab,))
 
+    @property
+    def is_greedy(self) -> bool:
+        """Whether the greatest logit is taken."""
+        return self._program is None
+
     def token(self, logits: npt.NDArray[np.float32], step: int) -> int:
         """Return the token of one step. logits: [vocab]. Equal logits, numbers, seed and step give equal tokens."""
         if self._program is None:

@@ -1,6 +1,7 @@
 """The store: one folder that holds models by their digest, and caches that may be deleted at any time.
 
     models/<sha256>.gguf    model files, complete and checked before they get this name
+    models/<sha256>/        models that are folders, likewise
     names/<name>.json       which model a name stands for
     digests/<key>           the SHA-256 of a large file elsewhere, by device, inode, size and times
     derived/<kind>/<key>    what is expensive to make, by the digest of what it was made from
@@ -14,6 +15,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -81,19 +83,21 @@ class Store:
         return path
 
     def model(self, name: str) -> Entry | None:
-        """Return the model of this name if the store holds its file; its bytes are not looked at."""
+        """Return the model of this name if the store holds its file or folder; its bytes are not looked at."""
         record = self._record(name)
         if record is None:
             return None
+        folder = self.root / "models" / str(record["sha256"])
+        path = folder if folder.is_dir() else folder.with_name(f"{folder.name}.gguf")
         entry = Entry(
             name=name,
-            path=self.root / "models" / f"{record['sha256']}.gguf",
+            path=path,
             size=int(record["size"]),
             sha256=str(record["sha256"]),
             licence=str(record["licence"]),
             accepted=str(record["accepted"]),
         )
-        return entry if entry.path.is_file() else None
+        return entry if path.is_dir() or path.is_file() else None
 
     def models(self) -> list[Entry]:
         """Return all models of the store by name."""
@@ -101,27 +105,32 @@ class Store:
         return [entry for entry in map(self.model, names) if entry is not None]
 
     def adopt(self, complete: Path, entry: Entry) -> Entry:
-        """Give a complete, checked and synced file its place and its name. Errors: S101, S102.
+        """Give a complete, checked and synced file or folder its place and its name. Errors: S101, S102.
 
-        complete: a file in the store's tmp/. entry: its name, size and digest; the path is set here.
+        complete: in the store's tmp/. entry: its name, size and digest; the path is set here.
         """
-        path = self.folder("models") / f"{entry.sha256}.gguf"
+        is_folder = complete.is_dir()
+        path = self.folder("models") / (entry.sha256 if is_folder else f"{entry.sha256}.gguf")
         with storage(path):
+            if is_folder:
+                _sync_folder(complete)
+                _remove(path)  # an earlier one that was found to be changed
             os.replace(complete, path)
             _sync_folder(path.parent)
         placed = Entry(entry.name, path, entry.size, entry.sha256, entry.licence, entry.accepted)
-        self._remember(path, entry.sha256)
+        if not is_folder:
+            self._remember(path, entry.sha256)
         record = placed.as_json()
         del record["path"], record["name"]
         self.write(self.folder("names") / f"{entry.name}.json", json.dumps(record, indent=1).encode())
         return placed
 
     def forget(self, name: str) -> None:
-        """Remove a name; the model's file stays if another name stands for it."""
+        """Remove a name; the model's file or folder stays if another name stands for it."""
         entry = self.model(name)
         (self.root / "names" / f"{name}.json").unlink(missing_ok=True)
         if entry is not None and all(other.sha256 != entry.sha256 for other in self.models()):
-            entry.path.unlink(missing_ok=True)
+            _remove(entry.path)
 
     def digest(self, path: Path, *, fresh: bool = False, progress: Progress | None = None) -> FileDigest:
         """Return the SHA-256 of a file, from the cache if its device, inode, size and times are known.
@@ -234,6 +243,13 @@ def sync(file: Any) -> None:
     """Bring an open file to the disk."""
     file.flush()
     os.fsync(file.fileno())
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _sync_folder(path: Path) -> None:

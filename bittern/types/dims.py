@@ -10,10 +10,10 @@ left to right. Beyond that two equal dimensions may have two forms; then the ans
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd, lcm
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 MOST_PRODUCTS = 1 << 10  # of terms, in one multiplication of dimensions
 MOST_FACTORS = 1 << 8  # of one term; and symbols in a quotient
@@ -30,6 +30,24 @@ class Ratio:
     kind: str
     top: "Dim"
     bottom: "Dim"
+    _hash: int = field(init=False, repr=False)  # once it was asked for
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Ratio):
+            return NotImplemented
+        return self.kind == other.kind and self.top == other.top and self.bottom == other.bottom
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash((self.kind, self.top, self.bottom)))
+            return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Ratio, (self.kind, self.top, self.bottom)
 
     def value(self, values: Sequence[int]) -> int:
         """Return the number for given values of all symbols; over 0 it is as in the division of dimensions."""
@@ -56,6 +74,22 @@ class Dim:
     encode_once: ClassVar[bool] = True  # for hashing
 
     terms: tuple[tuple[Monomial, int], ...]
+    _hash: int = field(init=False, repr=False)  # once it was asked for
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return self.terms == other.terms if isinstance(other, Dim) else NotImplemented
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash(self.terms))
+            return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Dim, (self.terms,)
 
     def rank(self) -> tuple[object, ...]:
         """Return a key that orders dimensions canonically."""
@@ -80,23 +114,24 @@ class Dim:
         return self.terms[-1][1] if self.terms and not self.terms[-1][0] else 0
 
     def __add__(self, other: "Dim | int") -> "Dim":
-        sums: dict[Monomial, int] = dict(self.terms)
-        for monomial, factor in dim(other).terms:
-            sums[monomial] = sums.get(monomial, 0) + factor
-        return _normal(sums)
+        return _sum(self, dim(other), 1)
 
     def __neg__(self) -> "Dim":
-        return Dim(tuple((m, -c) for m, c in self.terms))
+        return Dim(tuple([(m, -c) for m, c in self.terms]))
 
     def __sub__(self, other: "Dim | int") -> "Dim":
-        return self + -dim(other)
+        return _sum(self, dim(other), -1)
 
     def __mul__(self, other: "Dim | int") -> "Dim":
-        products: dict[Monomial, int] = {}
-        others = dim(other).terms
+        other = dim(other)
+        others = other.terms
         _need_small(len(self.terms) * len(others), MOST_PRODUCTS, "terms")
-        if self.terms and others:
-            _need_small(len(self.terms[0][0]) + len(others[0][0]), MOST_FACTORS, "factors in a term")
+        if (number := other.constant) is not None:
+            return _times(self, number)
+        if (number := self.constant) is not None:
+            return _times(other, number)
+        products: dict[Monomial, int] = {}
+        _need_small(len(self.terms[0][0]) + len(others[0][0]), MOST_FACTORS, "factors in a term")
         for left, a in self.terms:
             for right, b in others:
                 monomial = tuple(sorted(left + right, key=_rank))
@@ -248,10 +283,35 @@ def _rewrite(value: Dim, known: Mapping[int, Dim], facts: frozenset[tuple[Dim, D
     return total
 
 
+def _times(value: Dim, number: int) -> Dim:
+    """Return value * number; the order of terms stays."""
+    return Dim(tuple([(m, c * number) for m, c in value.terms])) if number else ZERO
+
+
+def _sum(left: Dim, right: Dim, times: int) -> Dim:
+    """Return left + times * right; a constant changes the last term only, so the order stays."""
+    if not right.terms:
+        return left
+    if len(right.terms) == 1 and not right.terms[0][0]:
+        total = right.terms[0][1] * times + left.constant_term
+        others = left.terms[:-1] if left.terms and not left.terms[-1][0] else left.terms
+        return Dim((*others, ((), total))) if total else Dim(others)
+    sums: dict[Monomial, int] = dict(left.terms)
+    for monomial, factor in right.terms:
+        sums[monomial] = sums.get(monomial, 0) + factor * times
+    return _normal(sums)
+
+
 def _normal(terms: dict[Monomial, int]) -> Dim:
     kept = [(m, c) for m, c in terms.items() if c]
-    kept.sort(key=lambda term: (-len(term[0]), tuple(_rank(a) for a in term[0])))
+    if len(kept) > 1:
+        kept.sort(key=lambda term: _order(term[0]))
     return Dim(tuple(kept))
+
+
+@lru_cache(maxsize=4096)
+def _order(monomial: Monomial) -> tuple[object, ...]:
+    return (-len(monomial), tuple(_rank(a) for a in monomial))
 
 
 @lru_cache(maxsize=4096)

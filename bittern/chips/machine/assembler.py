@@ -26,7 +26,8 @@ class Code:
 
     data: the code, then the constants. size: bytes of code alone. alignment: what the address of the first byte must
     be a multiple of. places: byte offset of every named label. marks: what each stretch of code was made for, as
-    (offset of its first byte, text), ascending.
+    (offset of its first byte, text), ascending. arguments: name and alignment of what each argument word holds, for
+    code whose caller finds them by name.
     """
 
     data: bytes
@@ -34,6 +35,7 @@ class Code:
     alignment: int
     places: Mapping[str, int]
     marks: tuple[tuple[int, str], ...] = ()
+    arguments: tuple[tuple[str, int], ...] = ()
 
 
 class Assembler:

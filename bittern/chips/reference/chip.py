@@ -1,5 +1,7 @@
 """The chip `reference`: what runs are judged by."""
 
+from pathlib import Path
+
 from bittern.chips.evaluated import EvaluatedEncoder, EvaluatedModel
 from bittern.front.bind import Bound, BoundEncoder
 from bittern.graph.evaluate import World
@@ -13,7 +15,7 @@ class Reference:
     mode = "hardware"
     is_strict = False
 
-    def load(self, model: Bound) -> EvaluatedModel:
+    def load(self, model: Bound, cache: Path | None = None) -> EvaluatedModel:
         """Prepare a model: its weights are decoded to float64 when a program first needs them."""
         return EvaluatedModel(model, World(ideal=True))
 

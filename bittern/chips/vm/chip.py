@@ -1,7 +1,10 @@
 """The chip `vm`: strict numerics in numpy, wherever Python runs; the bits that all native chips must give."""
 
+from pathlib import Path
+
 from bittern.chips.evaluated import EvaluatedEncoder, EvaluatedModel
 from bittern.chips.vm.kernels import kernels
+from bittern.chips.vm.premises import check_arithmetic
 from bittern.front.bind import Bound, BoundEncoder
 from bittern.graph.evaluate import World
 
@@ -14,12 +17,14 @@ class Vm:
     mode = "hardware"
     is_strict = True
 
-    def load(self, model: Bound) -> EvaluatedModel:
-        """Prepare a model: weights are unpacked when a program first needs them."""
+    def load(self, model: Bound, cache: Path | None = None) -> EvaluatedModel:
+        """Prepare a model: weights are unpacked when a program first needs them. Raises R113."""
+        check_arithmetic()
         return EvaluatedModel(model, World(kernels=kernels(model.library, [model.forward, model.head])))
 
     def load_encoder(self, model: BoundEncoder) -> EvaluatedEncoder:
-        """Prepare an encoder."""
+        """Prepare an encoder. Raises R113."""
+        check_arithmetic()
         return EvaluatedEncoder(model, World(kernels=kernels(model.library, [model.encode])))
 
 

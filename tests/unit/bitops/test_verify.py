@@ -70,7 +70,7 @@ def masked_too_far(b, x, y, n, m):  # type: ignore[no-untyped-def]
 
 def some_mask(b, x, y, n, m):  # type: ignore[no-untyped-def]
     with b.loop(0, n, 16) as (i,):
-        y.store(i, b.const("f32x16", 0.0), b.const("bitx16", [True] + [False] * 15))
+        y.store(i, b.const("f32x16", 0.0), b.const("bitx16", [False] * 15 + [True]))
 
 
 def joined_mask(b, x, y, n, m):  # type: ignore[no-untyped-def]

@@ -232,8 +232,8 @@ def test_gemma_scales_its_queries(layers: int) -> None:
 
 def test_rotary_scaling(tmp_path: Path) -> None:
     def stretch(**keys: object) -> object:
+        from bittern.models.decoder import stretch
         from bittern.models.family import Facts
-        from bittern.models.llama import stretch
 
         facts = Facts({f"llama.rope.{key}": value for key, value in keys.items()}, "llama", {})
         return stretch(facts)

@@ -148,3 +148,38 @@ def test_a_module_of_a_library_is_named_in_the_text(tmp_path: Path) -> None:
     with pytest.raises(BitternError) as caught:
         library.raise_errors()
     assert caught.value.code == "E212" and "m.btn:1" in caught.value.what
+
+
+def test_an_instance_that_fails_spoils_no_other(tmp_path: Path) -> None:
+    written(
+        tmp_path,
+        m="fn half[e: type](x: e) -> e { sqrt(x) }\nfn one() -> u32 { 1 }\nfn f[e: type](x: e) -> e { half(x) }",
+    )
+    library = Library((tmp_path,))
+    assert evaluate(library.function("m.one"), []) == 1
+    for _ in range(2):  # it is said again when it is asked for again
+        with pytest.raises(BitternError, match="E302") as caught:
+            library.function("m.f", elements={"e": "u32"})
+        assert caught.value.code == "E212"
+        assert library.errors.found == []
+    assert evaluate(library.function("m.f", elements={"e": "f32"}), [np.float32(9)]) == 3
+    assert evaluate(library.function("m.one"), []) == 1
+
+
+def test_a_module_with_errors_spoils_those_that_use_it_only(tmp_path: Path) -> None:
+    written(tmp_path, bad="fn f( -> u32 { 1 }", good="fn g() -> u32 { 2 }")
+    written(tmp_path, user="use bad\nuse good\nfn h() -> u32 { g() }", picky="use bad.f\nfn i() -> u32 { 1 }")
+    library = Library((tmp_path,))
+    for name in ("bad.f", "user.h", "picky.i"):
+        with pytest.raises(BitternError) as caught:
+            library.function(name)
+        assert caught.value.code in ("E211", "E212"), name
+    assert evaluate(library.function("good.g"), []) == 2
+
+
+def test_what_a_debugger_shows_is_short() -> None:
+    """A module holds its library, which holds all modules and instances: shown in full it would not end."""
+    library = Library.standard()
+    library.function("bitwise.parity")
+    module = library.module("bitwise")
+    assert len(repr(library)) < 80 and len(repr(module)) < 80 and "bitwise" in repr(module)

@@ -56,6 +56,19 @@ def test_what_doubles_is_refused_in_time(name: str) -> None:
     assert time.process_time() - start < 10, "bounded; each step would double it"
 
 
+def test_an_unknown_name_that_is_met_often_is_looked_up_once() -> None:
+    """Found by a fuzzer: each of 2^10 inlined calls looked for the type `x` in all files of the library."""
+    text = chain(
+        "inline fn g0(x: x) -> f32 { 1.0 }",
+        "inline fn g{0}(x: f32) -> f32 {{ g{1}(x) + g{1}(x) }}",
+        "fn f(x: f32) -> f32 { g10(x) }",
+        11,
+    )
+    start = time.process_time()
+    (error,) = check_text(text, "program.btn")
+    assert error.code == "E201" and time.process_time() - start < 2
+
+
 def test_programs_of_common_size_pass() -> None:
     tuples = chain("fn f(x: u32) -> u32 {\nlet a0 = (x, x)", "let a{0} = (a{1}, a{1})", "x }", 8)
     inlined = chain(

@@ -12,10 +12,12 @@ import pytest
 
 import bittern
 from bittern.chips.chip import EncodingChip, chip
+from bittern.chips.evaluated import EvaluatedModel
 from bittern.front.bind import Bound, bind_checkpoint, bind_encoder
 from bittern.front.checkpoint import Checkpoint
 from bittern.front.gguf import open_gguf
 from bittern.front.huggingface import open_folder
+from bittern.graph.evaluate import World
 from bittern.lang.library import Library
 from bittern.models.family import family, names
 from bittern.models.huggingface import Config
@@ -114,6 +116,27 @@ def test_split_anywhere(name: str, cache: str) -> None:
             parts = [run_rows(session, tokens[a:b], a) for a, b in pairwise(ends)]
             found.add(np.asarray(session.logits(np.concatenate(parts)), "<f4").tobytes())
     assert len(found) == 1
+
+
+@pytest.mark.req("K047")
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in f.ENCODERS])
+def test_int8_cache(name: str, tmp_path: Path) -> None:
+    """The int8 cache of each family: near the reference of the same graph, the definitions' bits, split anywhere."""
+    tokens = [int(token) for token in np.random.default_rng(8).integers(0, f.VOCAB, 9)]
+    with open_gguf(_file(tmp_path, f.mixed(name, LIBRARY, ["f32"]).data)) as checkpoint:
+        bound = bind_checkpoint(checkpoint, LIBRARY, "int8")
+        assert (bound.cache, bound.cache_blocks) == ("int8", bound.dims["h"] // 32)
+        reference, strict = (_logits(bound, on, tokens) for on in ("reference", "vm"))
+        plain = _logits(bind_checkpoint(checkpoint, LIBRARY, "f32"), "vm", tokens)
+        defined = EvaluatedModel(bound, World()).start(len(tokens))
+        assert np.array_equal(defined.logits(run_rows(defined, tokens)), strict), "kernels give other bits"
+        pieces = chip("vm").load(bound).start(len(tokens))
+        parts = [run_rows(pieces, tokens[a:b], a) for a, b in pairwise((0, 1, 5, 6, len(tokens)))]
+        assert np.array_equal(pieces.logits(np.concatenate(parts)), strict), "a split changes bits"
+    largest = np.abs(reference).max()
+    share = np.abs(strict - reference).max() / largest
+    assert share < (0.2 if name == "bitnet" else 0.05), (name, share)
+    assert 0 < np.abs(strict - plain).max() < 0.1 * largest, "the cache rounds, but not more than 8 bits do"
 
 
 @pytest.mark.req("L06")

@@ -24,7 +24,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_logits_are_those_of_every_prefix(path: Path) -> None:
-    with bittern.load(path) as model:
+    with bittern.load(path, chip="vm") as model:
         whole = model.logits([1, 2, 3, 4])
         assert whole.shape == (4, 259) and whole.dtype == np.float32
         assert model.logits(np.array([1, 2]))[-1].tobytes() == whole[1].tobytes()
@@ -42,7 +42,7 @@ def test_generate_is_greedy_decoding(path: Path) -> None:
 
 
 def test_seeds(path: Path) -> None:
-    with bittern.load(path) as model:
+    with bittern.load(path, chip="vm") as model:
 
         def text(seed: int) -> str:
             return "".join(model.generate("ab", 12, temperature=2.0, seed=seed, ignore_eos=True))
@@ -52,13 +52,13 @@ def test_seeds(path: Path) -> None:
 
 
 def test_top_k_one_is_greedy(path: Path) -> None:
-    with bittern.load(path) as model:
+    with bittern.load(path, chip="vm") as model:
         plain = "".join(model.generate("ab", 8, ignore_eos=True))
         assert "".join(model.generate("ab", 8, temperature=5.0, top_k=1, seed=3, ignore_eos=True)) == plain
 
 
 def test_stops_at_the_end_of_text(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with bittern.load(path) as model:
+    with bittern.load(path, chip="vm") as model:
         tokens = iter([97, 98, 258, 99, 100])
         monkeypatch.setattr(Sampler, "token", lambda self, logits, step: next(tokens))
         made = model.generate("ab", 5)
@@ -68,14 +68,14 @@ def test_stops_at_the_end_of_text(path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_chat_template(path: Path) -> None:
-    with bittern.load(path) as model:
+    with bittern.load(path, chip="vm") as model:
         assert model.chat_text("hello") == "<s>[user] hello\n[assistant]"
         assert "".join(model.generate("hello", 3, chat=True, ignore_eos=True)) is not None
 
 
 def test_rows_that_pad_the_matrix_have_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wide = tiny_models.llama(shape=tiny_models.Shape(vocab=300), keys=tiny_models.tokenizer())
-    with bittern.load(tiny_models.save(tmp_path, wide)) as model:
+    with bittern.load(tiny_models.save(tmp_path, wide), chip="vm") as model:
         tokens = iter([97, 299, 98])
         monkeypatch.setattr(Sampler, "token", lambda self, logits, step: next(tokens))
         made = model.generate("ab", 3)
@@ -89,7 +89,7 @@ def test_a_long_prompt_shows_progress(path: Path) -> None:
     from bittern.runtime.decode import CHUNK
 
     told = io.StringIO()
-    with bittern.load(path) as model:
+    with bittern.load(path, chip="vm") as model:
         list(model.generate("a" * (CHUNK + 1), 1, progress=Lines(told)))
         assert f"prompt ({CHUNK + 1} tokens) ..." in told.getvalue()
 
@@ -97,11 +97,11 @@ def test_a_long_prompt_shows_progress(path: Path) -> None:
 def test_contexts_out_of_range(path: Path) -> None:
     for context in (0, -1, 1 << 31):
         with pytest.raises(BitternError, match="R110"):
-            bittern.load(path, context=context)
+            bittern.load(path, chip="vm", context=context)
 
 
 def test_context_is_kept(path: Path) -> None:
-    with bittern.load(path, context=4) as model:
+    with bittern.load(path, chip="vm", context=4) as model:
         assert model.logits([1, 2, 3, 4]).shape == (4, 259)
         with pytest.raises(BitternError) as caught:
             model.logits([1, 2, 3, 4, 5])
@@ -121,7 +121,7 @@ def test_context_is_kept(path: Path) -> None:
     ],
 )
 def test_sampling_numbers_out_of_range(arguments: dict[str, float], code: str, path: Path) -> None:
-    with bittern.load(path) as model, pytest.raises(BitternError) as caught:
+    with bittern.load(path, chip="vm") as model, pytest.raises(BitternError) as caught:
         model.generate("ab", **{"count": 2, **arguments})  # type: ignore[arg-type]
     assert caught.value.code == code
 

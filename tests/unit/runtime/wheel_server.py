@@ -104,9 +104,14 @@ def sha256(data: bytes) -> str:
 
 def wheel(data: bytes, name: str = "tiny", member: str = "tiny/model.gguf") -> tuple[bytes, Wheel]:
     """Return an installable wheel that holds the data as one member, and its row."""
+    return wheel_of({member: data}, name)
+
+
+def wheel_of(members: dict[str, bytes], name: str = "tiny") -> tuple[bytes, Wheel]:
+    """Return an installable wheel with several members, and its row, which names the first of them."""
     info = f"{name.replace('-', '_')}-1.0.dist-info"
     files = {
-        member: data,
+        **members,
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode(),
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{info}/RECORD": b"",
@@ -116,7 +121,7 @@ def wheel(data: bytes, name: str = "tiny", member: str = "tiny/model.gguf") -> t
         for path, text in files.items():
             archive.writestr(zipfile.ZipInfo(path), text)
     raw = packed.getvalue()
-    return raw, Wheel(name, "1.0", len(raw), sha256(raw), member)
+    return raw, Wheel(name, "1.0", len(raw), sha256(raw), next(iter(members)))
 
 
 def model(data: bytes, *wheels: Wheel, accept: str = "") -> PinnedModel:

@@ -1,0 +1,122 @@
+"""Constants of a model in memory: as stored where kernels take them so, in tiles where they want that, tables computed.
+
+Weights are repacked by generated code, all threads together, and only once for each layout. Constants as stored stay in
+the mapped file; those that a kernel wants at a rounder address are copied.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from bittern.chips.machine.assembler import Code
+from bittern.chips.machine.program import Launch, Linked, Section, State
+from bittern.chips.x86.program import link
+from bittern.chips.x86.routines import Routines
+from bittern.chips.x86.threads import Crew
+from bittern.graph.evaluate import World, prepare
+from bittern.graph.node import Function, Parameter, node, param
+from bittern.plan.flow import Apply, Value
+from bittern.plan.plan import Known, Packed, Plan, Recipe, identity_of
+from bittern.types.values import Tensor, storage_shape
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+LINE = 64
+_REPACK = "repack"  # the section of a program that repacks
+_HUGE = 1 << 21  # bytes of a large page
+
+
+class Weights:
+    """See the module."""
+
+    def __init__(self, crew: Crew, routines: Routines, world: Callable[[], World]) -> None:
+        """world: makes what evaluates values that depend on constants alone, when the first is wanted."""
+        self._crew, self._routines, self._world = crew, routines, cache(world)
+        self._packed: dict[tuple[bytes, Recipe], Bytes] = {}
+        self._repackers: dict[Recipe, tuple[Code, Linked, State]] = {}
+        self._stored: dict[tuple[bytes, int], Bytes] = {}
+        self._known: dict[tuple[object, ...], tuple[Bytes, ...]] = {}
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of all repacked weights."""
+        return sum(each.nbytes for each in self._packed.values())
+
+    def stored(self, value: Value, boundary: int) -> Bytes:
+        """Return the stored bytes of a constant, at a multiple of the boundary."""
+        assert value.data is not None, value
+        key = (value.data.digest, boundary)
+        if key not in self._stored:
+            raw = np.frombuffer(value.data.read(), np.uint8)
+            if int(raw.__array_interface__["data"][0]) % boundary:
+                copy = aligned(len(raw))
+                copy[:] = raw
+                raw = copy
+            self._stored[key] = raw
+        return self._stored[key]
+
+    def packed(self, operand: Packed) -> Bytes:
+        """Return a constant in another layout."""
+        assert operand.value.data is not None, operand
+        key = (operand.value.data.digest, operand.recipe)
+        if key not in self._packed:
+            self._packed[key] = self._repacked(operand)
+        return self._packed[key]
+
+    def known(self, wanted: Known, plan: Plan) -> Bytes:
+        """Return a value that depends on constants alone, computed by its definition."""
+        *key, _ = identity_of(wanted, plan)
+        if (whole := tuple(key)) not in self._known:
+            self._known[whole] = self._evaluated(wanted.apply, plan)
+        return self._known[whole][wanted.leaf]
+
+    def _repacked(self, operand: Packed) -> Bytes:
+        code, linked, state = self._repacker(operand.recipe)
+        source, made = self.stored(operand.value, dict(code.arguments)["source"]), aligned(operand.bytes)
+        addresses: Mapping[str, Bytes] = {"source": source, "w": made}
+        for k, (name, boundary) in enumerate(code.arguments):
+            address = int(addresses[name].__array_interface__["data"][0])
+            assert address % boundary == 0, (operand.recipe, name, boundary)
+            state.args[k] = address
+        self._crew.run(linked, _REPACK, state)
+        return made
+
+    def _repacker(self, recipe: Recipe) -> tuple[Code, Linked, State]:
+        """Return the code of a recipe that repacks, linked once for all weights of one shape."""
+        if recipe not in self._repackers:
+            code = self._routines.code(recipe)
+            linked = link([code], {_REPACK: Section((Launch(0, 0, "split", barrier=False),))})
+            self._repackers[recipe] = code, linked, State(self._crew.threads, len(code.arguments))
+        return self._repackers[recipe]
+
+    def _evaluated(self, apply: Apply, plan: Plan) -> tuple[Bytes, ...]:
+        """Evaluate an application whose arguments are constants, or known themselves."""
+        cut = {given.id: param(k, given.type) for k, given in enumerate(apply.node.inputs)}
+        parameters = tuple(Parameter(given.type) for given in apply.node.inputs)
+        whole = node(apply.node.kind, list(cut.values()), dict(apply.node.attributes), apply.node.type)
+        function = Function(len(apply.setting), parameters, whole)
+        program = prepare(function, tuple(size.constant or 0 for size in apply.setting), world=self._world())
+        arrays = []
+        for value in apply.inputs:
+            raw = self.known(plan.known[value], plan) if value in plan.known else self.stored(value, 1)
+            shape = storage_shape(Tensor(value.type.element, value.type.shape))
+            arrays.append(raw.view(value.type.element.storage).reshape(shape))
+        found = program(*arrays)
+        made = []
+        for leaf in found if isinstance(found, tuple) else (found,):
+            raw = np.ascontiguousarray(leaf).reshape(-1).view(np.uint8)
+            copy = aligned(len(raw))
+            copy[:] = raw
+            made.append(copy)
+        return tuple(made)
+
+
+def aligned(size: int) -> Bytes:
+    """Return zeroed bytes that begin on a cache line; large ones on a large page, which the system is asked to use."""
+    boundary = _HUGE if size >= 2 * _HUGE else LINE
+    memory = np.zeros(size + boundary, np.uint8)
+    start = -int(memory.__array_interface__["data"][0]) % boundary
+    return memory[start : start + size]

@@ -1,0 +1,127 @@
+"""`bittern plan`: how a model will run on a chip: its regions, kernels, memory, and what they add up to."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bittern.base.errors import BitternError
+from bittern.cli.frame import BAD_ARGUMENTS, model_path, open_store, print_json
+from bittern.cli.options import AsJson, Cache, Folders, option, whole, word
+
+if TYPE_CHECKING:
+    from bittern.runtime.planning import Wish
+
+
+def tokens_of(given: str | int) -> int:
+    """Read the number of tokens of --tokens; `any` is 0. Errors: U111."""
+    return 0 if str(given) == "any" else whole("--tokens", 1)(given)
+
+
+Tokens = Annotated[
+    int,
+    option("--tokens", metavar="N|any", parser=tokens_of, help="Tokens that run at once: 1 is a step of decoding."),
+]
+Context = Annotated[
+    int,
+    option("--ctx", metavar="N", parser=whole("--ctx", 1), help="Positions of the cache, as a session rounds them."),
+]
+Position = Annotated[
+    int, option("--depth", metavar="N", parser=whole("--depth", 0), help="Positions before the first token.")
+]
+Threads = Annotated[
+    int, option("--threads", metavar="N", parser=whole("--threads", 0), help="Threads that work; 0 takes all cores.")
+]
+Cut = Annotated[
+    str,
+    option(
+        "--cut",
+        metavar="CUT",
+        parser=word("--cut", ("", "step", "forward", "head")),
+        help="step, forward or head; else step for one token, forward for more.",
+    ),
+]
+Chip = Annotated[str, option("--chip", metavar="NAME", help="The chip to plan for.")]
+Tier = Annotated[str, option("--tier", metavar="NAME", help="The chip's feature level; else the best of this machine.")]
+
+
+def command(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file or folder, or the name of a pulled model.")],
+    tokens: Tokens = 1,
+    context: Context = 512,
+    depth: Position = 0,
+    cut: Cut = "",
+    chip: Chip = "x86",
+    tier: Tier = "",
+    threads: Threads = 0,
+    cache: Cache = "f16",
+    explain: Annotated[
+        bool, option("--explain", help="For every decision: what else would have done, and what it costs.")
+    ] = False,
+    no_fuse: Annotated[bool, option("--no-fuse", help="One region for each operation, for comparison.")] = False,
+    savings: Annotated[bool, option("--savings", help="What fusing removes.")] = False,
+    run: Annotated[bool, option("--run", help="Run it too, and hold the counters against the prediction.")] = False,
+    full: Annotated[bool, option("--full", help="Show every region and buffer, nothing folded.")] = False,
+    library: Folders = None,
+    as_json: AsJson = False,
+) -> int:
+    """Show how a model will run on a chip: its regions, kernels, memory, and what they add up to.
+
+    Nothing runs, unless `--run` is given. Counts are exact: after a run the counters must say the same.
+    """
+    wish = wish_of(cut, tokens, context, depth, chip, tier, threads)
+    if savings and no_fuse:
+        raise BitternError(BAD_ARGUMENTS, "--savings compares both plans.", "Leave --no-fuse out.")
+    record, parts = _made(model, cache, library, wish, (explain, no_fuse, savings, run, full))
+    if as_json:
+        print_json(record)
+    else:
+        print("\n\n".join(parts))
+    return 0
+
+
+def wish_of(cut: str, tokens: int, context: int, depth: int, chip: str, tier: str, threads: int) -> "Wish":
+    """Return what the options ask for. Errors: U111."""
+    from bittern.runtime.planning import Wish
+
+    chosen = cut or ("step" if tokens == 1 else "forward")
+    if chosen == "step" and tokens != 1:
+        raise BitternError(BAD_ARGUMENTS, "A step is one token.", "Leave --tokens out, or give --cut forward.")
+    return Wish(chosen, tokens or None, context, position=depth, threads=threads, chip=chip, tier=tier)
+
+
+def _made(
+    model: str,
+    cache: str,
+    library: list[Path] | None,
+    wish: "Wish",
+    asked: tuple[bool, bool, bool, bool, bool],
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the record, and the parts of the text."""
+    from dataclasses import replace
+
+    from bittern.runtime.model import bound_model, open_checkpoint
+    from bittern.runtime.planning import counted, planned, saved, saved_as_counted
+    from bittern.runtime.planning_text import explained_text, plan_text, savings_text
+
+    explain, no_fuse, savings, run, full = asked
+    store = open_store()
+    with open_checkpoint(model_path(model, store), store, library or ()) as checkpoint:
+        bound = bound_model(checkpoint, cache, library or ())
+        made = planned(bound, replace(wish, fuse=not no_fuse), explains=explain)
+        record = made.record()
+        ran = counted(made, 1, store) if run else None
+        if ran is not None:
+            record["counted"] = ran.totals.as_json()
+        parts = [plan_text(record, full)]
+        if explain:
+            record["decisions"] = made.explained()
+            parts.append(explained_text(record["decisions"]))
+        if savings:
+            single = planned(bound, replace(made.wish, fuse=False))
+            fused = made if single.wish.tokens == made.wish.tokens else planned(bound, replace(single.wish, fuse=True))
+            record["savings"] = saved(single, fused).as_json()
+            if run:
+                record["savings_counted"] = saved_as_counted(single, fused, store)
+            parts.append(savings_text(record["savings"], record.get("savings_counted")))
+    return record, parts

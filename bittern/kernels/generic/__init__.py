@@ -1,0 +1,1 @@
+"""Generic lowering: any function of the graph as kernels, without one written for it. Start at `lower`."""

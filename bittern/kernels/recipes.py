@@ -1,0 +1,181 @@
+"""The table of recipes: kernels by name and plain arguments, so that plans and caches speak of them without building.
+
+Each row's builder takes the arguments of a `plan.Recipe`. A recipe that is built twice gives the same kernel.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from bittern.bitops.kernel import Kernel
+
+if TYPE_CHECKING:
+    from bittern.kernels.attention import View
+
+Build: TypeAlias = Callable[..., Kernel]
+
+
+def _repack(tile: str, m: int, n: int) -> Kernel:
+    from bittern.kernels.repack import repack
+    from bittern.kernels.tiles import TILES
+
+    return repack(TILES[tile], m, n)
+
+
+def _matvec(tile: str, m: int, n: int, tokens: int, residual: bool) -> Kernel:
+    from bittern.kernels.matvec import matvec
+    from bittern.kernels.tiles import TILES
+
+    return matvec(TILES[tile], m, n, tokens, add_residual=residual)
+
+
+def _matmul(tile: str, m: int, n: int, residual: bool) -> Kernel:
+    from bittern.kernels.matmul import matmul
+    from bittern.kernels.tiles import TILES
+
+    return matmul(TILES[tile], m, n, add_residual=residual)
+
+
+def _quantise_rows(n: int, halves: bool, split: bool) -> Kernel:
+    from bittern.kernels.quantise import quantise_rows
+
+    return quantise_rows(n, halves=halves, split=split)
+
+
+def _norm_rows(n: int, eps: float, codes: bool, halves: bool, split: bool) -> Kernel:
+    from bittern.kernels.norms import norm_rows
+
+    return norm_rows(n, eps, codes=codes, halves=halves, split=split)
+
+
+def _norm_residual(n: int, eps: float, fresh: bool) -> Kernel:
+    from bittern.kernels.norms import norm_residual
+
+    return norm_residual(n, eps, fresh=fresh, split=not fresh)
+
+
+def _gate_rows(kind: str, n: int, codes: bool, halves: bool, grain: int) -> Kernel:
+    from bittern.kernels.activations import gate_rows
+
+    return gate_rows(kind, n, codes=codes, halves=halves, grain=grain)
+
+
+def _add_rows(n: int) -> Kernel:
+    from bittern.kernels.elementwise import add_rows
+
+    return add_rows(n)
+
+
+def _scale_rows(n: int, factor: float) -> Kernel:
+    from bittern.kernels.elementwise import scale_rows
+
+    return scale_rows(n, factor)
+
+
+def _embed_rows(name: str, m: int, n: int, factor: float, split: bool) -> Kernel:
+    from bittern.kernels.embedding import embed_rows
+
+    return embed_rows(name, m, n, factor=factor, split=split)
+
+
+def _rotary_rows(turn: tuple[Any, ...], heads: int) -> Kernel:
+    from bittern.kernels.rotary import Turn, rotary_rows
+
+    return rotary_rows(Turn(*turn), heads)
+
+
+def _store_rows(shape: tuple[Any, ...]) -> Kernel:
+    from bittern.kernels.cache_store import CacheShape, store_rows
+
+    return store_rows(CacheShape(*shape))
+
+
+def _rotary_store(shape: tuple[Any, ...], turn: tuple[Any, ...], r: int) -> Kernel:
+    from bittern.kernels.cache_store import CacheShape, rotary_store
+    from bittern.kernels.rotary import Turn
+
+    return rotary_store(CacheShape(*shape), Turn(*turn), r, joined=False)
+
+
+def _view(few: bool, shape: tuple[Any, ...], r: int, window: int, cap: float) -> "View":
+    from bittern.kernels.attention import View, together
+    from bittern.kernels.cache_store import CacheShape
+
+    view = View(CacheShape(*shape), r, window, cap, 1 if few else 0)
+    return view if few else together(view)
+
+
+def positions_together(name: str, arguments: tuple[Any, ...]) -> int:
+    """Return how many positions of a cache the kernel of an attention recipe scores together."""
+    few = name == "attention_step" or arguments[6]
+    return _view(few, *arguments[:4]).step
+
+
+def _attention(shape: tuple[Any, ...], r: int, window: int, cap: float, codes: bool, halves: bool, few: bool) -> Kernel:
+    from bittern.kernels.attention import attention
+
+    over = "heads" if few else "tokens"
+    return attention(_view(few, shape, r, window, cap), codes=codes, halves=halves, over=over)
+
+
+def _attention_step(
+    shape: tuple[Any, ...], r: int, window: int, cap: float, turn: tuple[Any, ...], halves: bool
+) -> Kernel:
+    from bittern.kernels.attention import attention_step
+    from bittern.kernels.rotary import Turn
+
+    view = _view(True, shape, r, window, cap)
+    return attention_step(view, Turn(*turn), joined=False, codes=True, halves=halves)
+
+
+def _argmax_parts(n: int, parts: int) -> Kernel:
+    from bittern.kernels.argmax import argmax_parts
+
+    return argmax_parts(n, parts)
+
+
+def _argmax_join(parts: int) -> Kernel:
+    from bittern.kernels.argmax import argmax_join
+
+    return argmax_join(parts)
+
+
+def _advance(stops: int, most: int) -> Kernel:
+    from bittern.kernels.advance import advance
+
+    return advance(stops, most)
+
+
+def _watch() -> Kernel:
+    from bittern.kernels.watch import watch
+
+    return watch()
+
+
+# fmt: off
+RECIPES: Mapping[str, Build] = {
+    "repack":         _repack,
+    "matvec":         _matvec,
+    "matmul":         _matmul,
+    "quantise_rows":  _quantise_rows,
+    "norm_rows":      _norm_rows,
+    "norm_residual":  _norm_residual,
+    "gate_rows":      _gate_rows,
+    "add_rows":       _add_rows,
+    "scale_rows":     _scale_rows,
+    "embed_rows":     _embed_rows,
+    "rotary_rows":    _rotary_rows,
+    "store_rows":     _store_rows,
+    "rotary_store":   _rotary_store,
+    "attention":      _attention,
+    "attention_step": _attention_step,
+    "argmax_parts":   _argmax_parts,
+    "argmax_join":    _argmax_join,
+    "advance":        _advance,
+    "watch":          _watch,
+}
+# fmt: on
+
+
+def build(name: str, arguments: tuple[Any, ...]) -> Kernel:
+    """Return the kernel of a recipe."""
+    return RECIPES[name](*arguments)

@@ -1,0 +1,1 @@
+"""The plan: a function for one chip becomes launches of kernels over planned buffers."""
