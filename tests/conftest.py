@@ -3,6 +3,7 @@
 import hashlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,20 @@ def _model(name: str, remedy: str) -> Path:
     if entry is None:
         pytest.skip(f"{name} is not in the store at {store.root}: {remedy}")
     return entry.path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let all tests, those of other workers too, share compiled code; `Routines._compile` still compiles."""
+    from bittern.chips.machine.code_cache import CodeCache
+    from bittern.chips.x86.routines import Routines
+
+    base = tmp_path_factory.getbasetemp()
+    shared = CodeCache((base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "code")
+    with pytest.MonkeyPatch.context() as patch:
+        make = Routines.__init__
+        patch.setattr(Routines, "__init__", lambda self, tier, cache=None: make(self, tier, shared))
+        yield
 
 
 @pytest.fixture(scope="session")

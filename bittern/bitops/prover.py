@@ -15,13 +15,13 @@ that is mathematically inside its buffer is inside it on a machine too.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import inf
+from math import gcd, inf
 from typing import TypeAlias
 
 from bittern.types.dims import ZERO, Atom, Dim, DimTooLargeError, Ratio, apply_facts, dim, symbol
 
 _DEPTH = 24  # substitutions in one proof
-_WORK = 4000  # polynomials looked at for one question
+_WORK = 1000  # polynomials looked at for one question
 _Ends: TypeAlias = "tuple[float | int, float | int]"
 
 
@@ -35,13 +35,15 @@ class Bound:
 
 @dataclass(slots=True)
 class _Context:
-    """What was found out while these polynomials were known to be at least 0.
+    """What was found out while these polynomials, as given, were known to be at least 0.
 
-    least: what a polynomial without a constant is proven to reach. settled: those for which there is nothing more.
+    known: those that are no numbers, simple. least: what a polynomial without a constant is proven to reach. settled:
+    those for which there is nothing more.
     """
 
-    known: tuple[Dim, ...]
-    is_empty: bool  # nothing comes here
+    given: tuple[Dim, ...] = ()
+    known: tuple[Dim, ...] = ()
+    is_empty: bool = False  # they contradict each other: nothing comes here
     least: dict[Dim, int] = field(default_factory=dict)
     settled: set[Dim] = field(default_factory=set)
     bounds: dict[tuple[Atom, int], list[Bound]] = field(default_factory=dict)
@@ -62,7 +64,7 @@ class Prover:
     _next: int = -1
     _work: int = 0
     _contexts: dict[tuple[Dim, ...], _Context] = field(default_factory=dict)
-    _context: _Context = field(default_factory=lambda: _Context((), False))
+    _context: _Context = field(default_factory=_Context)
     _open: dict[Dim, int] = field(default_factory=dict)  # questions that are being answered, and how far in each is
     _cut: float = inf  # the outermost of them whose answer was missing for another one's
     _simple: dict[Dim, Dim] = field(default_factory=dict)
@@ -88,12 +90,7 @@ class Prover:
     def proves(self, value: "Dim | int") -> bool:
         """Whether the polynomial is proven to be at least 0."""
         self._enter()
-        if self._context.is_empty:
-            return True
-        try:
-            return self._proves(self.simple(dim(value)))
-        except DimTooLargeError:
-            return False
+        return self._context.is_empty or self._asked(self.simple(dim(value)))
 
     def within(self, value: Dim, low: "Dim | int", high: "Dim | int") -> bool:
         """Whether low <= value <= high is proven."""
@@ -139,25 +136,39 @@ class Prover:
     # --- proofs
 
     def _enter(self) -> None:
-        """Begin a question: what was found out before under the same conditions holds."""
+        """Go where what is known now was known before, with what was found out then."""
+        given = tuple(self.known)
+        if given == self._context.given:
+            return
+        found = self._contexts.get(given)
+        if found is not None:
+            self._context = found
+            return
+        before = next((n for n in range(len(given) - 1, -1, -1) if given[:n] in self._contexts), 0)
+        outer = self._contexts.get(given[:before])
+        known = [self.simple(k) for k in given]
+        self._context = self._contexts[given] = _Context(given, tuple([k for k in known if k.constant is None]))
+        is_outer_empty = outer is not None and outer.is_empty
+        self._context.is_empty = is_outer_empty or any(self._asked(-k - 1) for k in known[before:])
+
+    def _asked(self, value: Dim) -> bool:
+        """Whether a polynomial is at least 0, as a question of its own."""
         self._work, self._cut = 0, inf
         self._open.clear()
-        given = tuple(self.known)
-        found = self._contexts.get(given)
-        if found is None:
-            known = tuple([self.simple(k) for k in given])
-            is_empty = any(k.constant is not None and k.constant < 0 for k in known)
-            known = tuple([k for k in known if k.constant is None])
-            found = self._contexts[given] = _Context(known, is_empty)
-        self._context = found
+        try:
+            return self._proves(value)
+        except DimTooLargeError:
+            return False
 
     def _proves(self, value: Dim) -> bool:
-        need = -value.constant_term
-        found = self._least(_varying(value), need)
-        return found is not None and found >= need
+        found = self._beyond(value, 0)
+        return found is not None and found >= 0
 
     def _least(self, value: Dim, need: int) -> "int | None":
-        """Return a number that a polynomial without a constant reaches: the greatest one, or any from `need` on."""
+        """Return a number that a polynomial reaches: the greatest one, or any from `need` on.
+
+        value: without a constant, and of coefficients without a common divisor.
+        """
         context = self._context
         before = context.least.get(value)
         if (before is not None and before >= need) or value in context.settled:
@@ -193,18 +204,18 @@ class Prover:
             if factor is not None:
                 yield from self._by_bounds(atom, factor, rest, need)
         for known in self._context.known:
-            left = _varying(value - known)
-            if self._is_natural(left):
-                yield -known.constant_term
-            if _no_negative(left) and _weight(left) < _weight(value):
-                found = self._least(left, need + known.constant_term)
-                yield None if found is None else found - known.constant_term
+            left = value - known
+            constant = left.constant_term
+            if self._is_natural(left - constant):
+                yield constant
+            if _no_negative(left - constant) and _weight(left) < _weight(value):
+                yield self._beyond(left, need)
 
     def _beyond(self, value: Dim, need: int, over: int = 1) -> "int | None":
         """Return what value / over reaches, rounded up: it stands for an integer."""
-        constant = value.constant_term
-        found = self._least(_varying(value), (need - 1) * over + 1 - constant)
-        return None if found is None else -(-(found + constant) // over)
+        varying, times, constant = _parts(value)
+        found = self._least(varying, -((constant - (need - 1) * over - 1) // times))
+        return None if found is None else -(-(found * times + constant) // over)
 
     def _by_bounds(self, atom: Atom, factor: Dim, rest: Dim, need: int) -> "Iterator[int | None]":
         if isinstance(atom, Ratio) and atom.kind == "/" and atom.bottom.constant is None:
@@ -223,11 +234,12 @@ class Prover:
         bounds = self._lower(atom) if rises else self._upper(atom)
         bounds.sort(key=lambda b: b.number.constant is None)  # numbers first: they end the search soon
         for b in bounds:
-            yield self._beyond(self.simple(factor * b.number + rest * b.over), need, b.over)
+            number = b.number * constant if constant is not None else factor * b.number
+            yield self._beyond(self.simple(rest * b.over + number), need, b.over)
 
     def _is_natural(self, value: Dim) -> bool:
         """Whether all terms are at least 0."""
-        return _no_negative(value) and all([self._natural(a) for m, _ in value.terms for a in m])
+        return _no_negative(value) and all(self._natural(a) for m, _ in value.terms for a in m)
 
     def _natural(self, atom: Atom) -> bool:
         """Whether an atom is at least 0."""
@@ -295,17 +307,24 @@ def _product(x: _Ends, y: _Ends) -> _Ends:
     return min(ends), max(ends)
 
 
-def _varying(value: Dim) -> Dim:
-    """Return the polynomial without its constant."""
-    return Dim(value.terms[:-1]) if value.terms and not value.terms[-1][0] else value
+def _parts(value: Dim) -> tuple[Dim, int, int]:
+    """Return x, times and constant with value = x * times + constant; times is as large as can be."""
+    terms, constant = value.terms, 0
+    if terms and not terms[-1][0]:
+        terms, constant = terms[:-1], terms[-1][1]
+    times = gcd(*[factor for _, factor in terms])
+    if times > 1:
+        return Dim(tuple([(monomial, factor // times) for monomial, factor in terms])), times, constant
+    return Dim(terms) if constant else value, 1, constant
 
 
 def _no_negative(value: Dim) -> bool:
-    return all([factor >= 0 for _, factor in value.terms])
+    return min([factor for _, factor in value.terms], default=0) >= 0
 
 
 def _weight(value: Dim) -> int:
-    return sum([abs(factor) for _, factor in value.terms])
+    """Return the sum of the coefficients' magnitudes, without the constant."""
+    return sum([abs(factor) for monomial, factor in value.terms if monomial])
 
 
 @lru_cache(maxsize=4096)

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bittern.bitops.kernel import Attributes, Block, Kernel, Step, Value, freeze, walk
+from bittern.bitops.kernel import Attributes, Block, Kernel, Step, Value, freeze
 from bittern.bitops.kinds import KINDS, Site, is_pure, kinds
 from bittern.bitops.lanes import Lanes, array_of_bits, bits_of_array
 from bittern.bitops.rewrites import RULES, Rule, Term, parse
@@ -77,7 +77,7 @@ _Key: TypeAlias = "tuple[str | bool | None, ...]"
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A rule, parsed. needs: of each operand the kind that must make it, `const` for one number; None for any value.
+    """A rule, parsed. needs: of each operand the kind that must make it; None for any value.
 
     is_twice: whether the last two operands are one value.
     """
@@ -135,9 +135,9 @@ def _pure_kinds() -> frozenset[str]:
 
 @dataclass(slots=True)
 class _Level:
-    """One open block: its steps, the pure ones by what they do, and whether steps may leave it outwards."""
+    """One open block: its steps, and the pure ones by what they do. outermost: the level beyond which none goes."""
 
-    closed: bool = False
+    outermost: int = 0
     steps: list[Step] = field(default_factory=list)
     made: dict[tuple[object, ...], Value] = field(default_factory=dict)
 
@@ -155,10 +155,9 @@ class _Pass:
         self._now: dict[Value, Value] = {}  # what stands for a value of the given kernel, where that is another one
         self._level_of: dict[Value, int] = {}  # but 0
         self._makers: dict[Value, Step] = {}  # of pure steps
-        self._heads: dict[Value, str] = {}  # their kinds, as `_Ready.needs` has them
         self._bits: dict[Value, tuple[int, ...]] = {}  # of constants
         self._kept_in: dict[tuple[object, ...], list[tuple[_Level, ...]]] = {}  # what a branch did not let out
-        self._numbers = count(1 + max((v.number for s in walk(kernel.body) for v in _defined(s)), default=-1))
+        self._numbers = count(1 + max(_last(kernel.body), *[p.value.number for p in kernel.parameters], -1))
 
     def run(self) -> Kernel:
         """Return the new kernel."""
@@ -190,11 +189,12 @@ class _Pass:
             for result, value in zip(step.results, chosen.yields, strict=True):
                 self._now[result] = self._now.get(value, value)
             return
-        blocks = tuple([self._block(block, step.kind == "if") for block in step.blocks])
+        outermost = len(self._levels) if step.kind == "if" else self._levels[-1].outermost
+        blocks = tuple([self._block(block, outermost) for block in step.blocks])
         self._put(Step(step.kind, operands, step.results, step.attributes, blocks, step.label))
 
-    def _block(self, block: Block, closed: bool) -> Block:
-        self._levels.append(_Level(closed))
+    def _block(self, block: Block, outermost: int) -> Block:
+        self._levels.append(_Level(outermost))
         for value in block.parameters:
             self._level_of[value] = len(self._levels) - 1
         self._steps(block)
@@ -203,7 +203,7 @@ class _Pass:
 
     def _effectful(self, step: Step, operands: tuple[Value, ...]) -> None:
         attributes = step.attributes
-        if "offset" in attributes and self._heads.get(operands[0]) == "add":
+        if "offset" in attributes:
             operands, attributes = self._addressed(operands, attributes)
         if operands != step.operands or attributes is not step.attributes:
             step = Step(step.kind, operands, step.results, attributes, (), step.label)
@@ -214,20 +214,17 @@ class _Pass:
         for value in step.results:
             self._level_of[value] = len(self._levels) - 1
 
-    def _addressed(
-        self, operands: tuple[Value, ...], attributes: Attributes
-    ) -> "tuple[tuple[Value, ...], Attributes]":
+    def _addressed(self, operands: tuple[Value, ...], attributes: Attributes) -> "tuple[tuple[Value, ...], Attributes]":
         """Move the constant part of a place into the offset."""
-        size = self._sizes[attributes["buffer"]]
-        place, step = operands[0], self._makers.get(operands[0])
+        step = self._makers.get(operands[0])
         while step is not None and step.kind == "add" and (number := self._constant(step.operands[1])) is not None:
-            moved = attributes["offset"] + _signed(number) * size
+            moved = attributes["offset"] + _signed(number) * self._sizes[attributes["buffer"]]
             if not -(2**31) <= moved < 2**31:
                 break
             attributes = {**attributes, "offset": moved}
-            place = step.operands[0]
-            step = self._makers.get(place)
-        return (place, *operands[1:]), attributes
+            operands = (step.operands[0], *operands[1:])
+            step = self._makers.get(operands[0])
+        return operands, attributes
 
     # --- pure steps
 
@@ -236,43 +233,45 @@ class _Pass:
         bits = self._bits.get(value)
         return bits[0] if bits is not None and len(bits) == 1 else None
 
-    def _made(
-        self, kind: str, operands: tuple[Value, ...], attributes: Attributes, old: "Step | None" = None
-    ) -> Value:
+    def _made(self, kind: str, operands: tuple[Value, ...], attributes: Attributes, old: "Step | None" = None) -> Value:
         """Return the value of a pure step. old: the step of the given kernel that it comes from."""
-        found = self._folded(kind, operands, attributes) if operands else None
-        if found is None:
-            found = self._rewritten(kind, operands, attributes, old)
+        found = None
+        if operands:
+            if operands[-1] in self._bits:
+                found = self._folded(kind, operands, attributes)
+            if found is None:
+                found = self._rewritten(kind, operands, attributes, old)
         return found if found is not None else self._shared(kind, operands, attributes, old)
 
     def _shared(
         self, kind: str, operands: tuple[Value, ...], attributes: Attributes, old: "Step | None" = None
     ) -> Value:
         levels, level_of = self._levels, self._level_of
-        least = max([level_of.get(v, 0) for v in operands], default=0)
-        level = next((k for k in range(len(levels) - 1, least, -1) if levels[k].closed), least)
-        key = (kind, operands, _identity(kind, attributes))
+        least = 0
+        for operand in operands:
+            least = max(least, level_of.get(operand, 0))
+        level = max(least, levels[-1].outermost)
+        key = (kind, operands, _identity(kind, attributes) if attributes else None)
         for k in range(level, -1, -1):
             known = levels[k].made.get(key)
             if known is not None:
                 return known
         step = self._new(kind, operands, attributes, old)
-        (value,) = step.results
+        value = step.results[0]
         levels[level].steps.append(step)
         levels[level].made[key] = value
         if level:
             level_of[value] = level
         self._makers[value] = step
-        self._heads[value] = kind
         if kind == "const":
-            self._bits[value] = bits = attributes["bits"]
-            self._heads[value] = kind if len(bits) == 1 else ""
-        self._watch(key, level, least)
+            self._bits[value] = attributes["bits"]
+        if level > least or key in self._kept_in:
+            self._watch(key, level, least)
         return value
 
     def _watch(self, key: tuple[object, ...], level: int, least: int) -> None:
         """See whether a step comes to stand in front of a branch that has the same step, made before."""
-        inside = self._kept_in.get(key)
+        inside = self._kept_in.get(key, ())
         if inside and len(self._levels) > level + 1:
             outer = self._levels[level + 1]
             self.is_again = self.is_again or any(path[level + 1] is outer for path in inside if len(path) > level + 1)
@@ -309,8 +308,7 @@ class _Pass:
     def _rewritten(
         self, kind: str, operands: tuple[Value, ...], attributes: Attributes, old: "Step | None"
     ) -> "Value | None":
-        heads = self._heads
-        makers = [heads.get(v) for v in operands]
+        makers = [None if step is None else step.kind for step in map(self._makers.get, operands)]
         if kind == "add" and ("dot4" in makers or "dot2" in makers):
             found = self._accumulated(operands)
             if found is not None:
@@ -335,7 +333,7 @@ class _Pass:
     def _matches(self, term: Term, operands: tuple[Value, ...], bound: dict[str, Value]) -> bool:
         if len(term.operands) != len(operands):
             return False
-        return all([self._fits(t, v, bound) for t, v in zip(term.operands, operands, strict=True)])
+        return all(self._fits(t, v, bound) for t, v in zip(term.operands, operands, strict=True))
 
     def _fits(self, term: Term, value: Value, bound: dict[str, Value]) -> bool:
         if term.is_call:
@@ -366,15 +364,20 @@ class _Pass:
         return self._made(term.head, tuple([self._built(t, bound, inner) for t in term.operands]), {})
 
 
-def _defined(step: Step) -> tuple[Value, ...]:
-    inside = [v for block in step.blocks for v in block.parameters]
-    return (*step.results, *inside) if inside else step.results
+def _last(block: Block) -> int:
+    """Return the highest number of a value that a block makes."""
+    last = max([v.number for v in block.parameters], default=-1)
+    for step in block.steps:
+        for value in step.results:
+            if value.number > last:
+                last = value.number
+        for inner in step.blocks:
+            last = max(last, _last(inner))
+    return last
 
 
 def _identity(kind: str, attributes: Attributes) -> object:
     """Return what tells attributes of one kind apart, and is quickly compared."""
-    if not attributes:
-        return None
     if kind == "const":
         of = attributes["type"]
         return of.element.name, of.count, attributes["bits"]

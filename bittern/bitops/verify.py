@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from bittern.base.errors import BitternError, code
 from bittern.bitops.kernel import Block, Buffer, Kernel, Step, Value
-from bittern.bitops.kinds import KINDS, Misfit, kinds
+from bittern.bitops.kinds import KINDS, Misfit, Types, kinds
 from bittern.bitops.lanes import BIT_TYPE, INDEX_TYPE, Lanes
 from bittern.bitops.prover import Bound
 from bittern.bitops.ranges import Ranges
@@ -29,6 +29,7 @@ FORBIDDEN = code("B104", "a kernel reaches a buffer in a way that the buffer doe
 UNSTEADY = code("B105", "a kernel has a loop whose step is not proven to be at least 1, or a barrier out of place")
 
 _Found: TypeAlias = "list[BitternError]"
+_BLOCKS = {"for": 1, "parallel": 1, "while": 2, "if": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ class _Checker:
         self.buffers = {b.name: b for b in kernel.buffers}
         self.found: _Found = []
         self.accesses: dict[Step, Access] = {}
+        self._ruled: dict[object, Types] = {}  # results of a kind without attributes, by the types of its operands
+        self._ends = {b.name: b.size * (b.element.bits // 8) for b in kernel.buffers}
         self._defined: set[Value] = set()  # anywhere, so far
         self._sight: set[Value] = set()  # in this block or around it
         self._parallel: list[set[Value]] = []  # what each parallel loop around here saw from outside
@@ -98,11 +101,12 @@ class _Checker:
             self._sight.add(value)
 
     def _uses(self, values: Sequence[Value], step: "Step | None") -> bool:
-        missing = [str(v) for v in values if v not in self._sight]
-        if missing:
-            what = f"{', '.join(missing)} is not defined before, in this block or around it"
-            self._fault(UNDEFINED, step, what, "carry or yield the value to where it is used")
-        return not missing
+        if self._sight.issuperset(values):
+            return True
+        missing = ", ".join(str(v) for v in values if v not in self._sight)
+        what = f"{missing} is not defined before, in this block or around it"
+        self._fault(UNDEFINED, step, what, "carry or yield the value to where it is used")
+        return False
 
     def _block(self, block: Block, types: Sequence[Lanes], step: "Step | None") -> None:
         """Check a block whose parameters were told to the ranges already. types: what it must yield."""
@@ -132,15 +136,21 @@ class _Checker:
         if row is None:
             self._fault(MALFORMED, step, f"`{step.kind}` is no kind", "use a kind of the table")
             return False
-        try:
-            types = row.rule(tuple(v.type for v in step.operands), step.attributes)
-        except Misfit as fault:
-            self._fault(MALFORMED, step, f"found {fault.found}", f"give {fault.expected}")
-            return False
-        given = tuple(v.type for v in step.results)
+        operands = tuple([v.type for v in step.operands])
+        key = None if step.attributes else (step.kind, *map(id, operands))  # the kernel keeps its types alive
+        types = self._ruled.get(key)
+        if types is None:
+            try:
+                types = row.rule(operands, step.attributes)
+            except Misfit as fault:
+                self._fault(MALFORMED, step, f"found {fault.found}", f"give {fault.expected}")
+                return False
+            if key is not None:
+                self._ruled[key] = types
+        given = tuple([v.type for v in step.results])
         if types != given:
             self._fault(MALFORMED, step, f"results {', '.join(map(str, given))}", f"make {', '.join(map(str, types))}")
-        blocks = {"for": 1, "parallel": 1, "while": 2, "if": 2}.get(step.kind, 0)
+        blocks = _BLOCKS.get(step.kind, 0)
         if len(step.blocks) != blocks:
             self._fault(MALFORMED, step, f"{len(step.blocks)} blocks", f"give it {blocks}")
         return types == given and len(step.blocks) == blocks
@@ -248,14 +258,16 @@ class _Checker:
         of = (step.results or step.operands[-1:])[0].type
         each = buffer.element.bits // 8
         address = self.ranges.of(step.operands[0]) * each + step.attributes.get("offset", 0)
-        count = dim(of.count)
+        size = of.element.bits // 8
         if step.kind == "gather":
-            address, count = address + self.ranges.of(step.operands[1]) * each, dim(1)
-        inside = self._inside(address, count, of.element.bits // 8, buffer)
+            address = address + self.ranges.of(step.operands[1]) * each
+        else:
+            size *= of.count
+        inside = self._inside(address, size, buffer)
         if not inside and step.kind.endswith("masked"):
             inside = any(self._guarded(address, c, of, buffer) for c in self.ranges.counts(step.operands[1]))
         if not inside:
-            self._unproven(step, buffer, address, count * (of.element.bits // 8))
+            self._unproven(step, buffer, address, dim(size))
         self.accesses[step] = Access(self._alignment(address, buffer))
         if buffer.access == "scratch" and step.kind in ("load", "store"):
             self._forward(step, buffer, address.constant, of)
@@ -277,15 +289,15 @@ class _Checker:
                         self.ranges.move(step.result, stored)
                     return
 
-    def _inside(self, address: Dim, count: Dim, size: int, buffer: Buffer) -> bool:
-        proves, end = self.ranges.prover.proves, buffer.size * (buffer.element.bits // 8)
-        return proves(address) and proves(end - address - count * size)
+    def _inside(self, address: Dim, size: "Dim | int", buffer: Buffer) -> bool:
+        proves = self.ranges.prover.proves
+        return proves(address) and proves(self._ends[buffer.name] - address - size)
 
     def _guarded(self, address: Dim, count: Dim, of: Lanes, buffer: Buffer) -> bool:
         """Whether the lanes below a count are inside; if it is not positive there are none."""
         known = self.ranges.prover.known
         known.append(count - 1)
-        inside = self._inside(address, count, of.element.bits // 8, buffer)
+        inside = self._inside(address, count * (of.element.bits // 8), buffer)
         known.pop()
         return inside
 

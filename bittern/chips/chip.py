@@ -50,7 +50,25 @@ class FeedingSession(Protocol):
 
 @runtime_checkable
 class GreedySession(Protocol):
-    """A session that chooses the likeliest tokens itself: many of one sequence without coming back for each."""
+    """A session that makes many tokens without coming back for each."""
+
+    def greedy(self, tokens: Sequence[int], count: int, stops: Collection[int] = ()) -> list[int]:
+        """Return what follows the tokens of sequence 0, the likeliest token each time.
+
+        All tokens but the last were run before. At most `count` are made; one of `stops` is the last. What is returned
+        last has not been run.
+        """
+        ...
+
+
+@runtime_checkable
+class ChoosingSession(Protocol):
+    """A session that chooses the likeliest tokens of any sequence, and of several rows at once."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `likeliest` of a few rows runs at once, with nothing to make first."""
+        ...
 
     def greedy(
         self,
@@ -61,10 +79,9 @@ class GreedySession(Protocol):
         sequence: int = 0,
         watch: Watch | None = None,
     ) -> list[int]:
-        """Return what follows the tokens of a sequence, the likeliest token each time.
+        """Return what follows the tokens of a sequence; see `GreedySession`.
 
-        All tokens but the last were run before. At most `count` are made; one of `stops` is the last. What is returned
-        last has not been run. watch: it also ends when the last tokens stood in the text before, or seem to.
+        watch: it also ends when the last tokens stood in the text before, or seem to.
         """
         ...
 

@@ -25,7 +25,7 @@ def command(
     library: Folders = None,
     as_json: AsJson = False,
 ) -> int:
-    """Show what a fact is worth: which decisions of a plan change when it is left out.
+    """Show what a fact is worth: which decisions of a plan change without it.
 
     Facts: names, formats, sizes, tokens, own, last, readers, numbers. Nothing runs; times are modelled.
     """

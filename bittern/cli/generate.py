@@ -3,6 +3,7 @@
 import secrets
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,9 +28,11 @@ from bittern.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from bittern.base.progress import Progress
+    from bittern.front.tokenizer import Tokenizer
     from bittern.runtime.batch import Batch
-    from bittern.runtime.generation import Generation
     from bittern.runtime.model import Model
+    from bittern.runtime.store import Store
 
 
 def command(
@@ -69,97 +72,100 @@ def command(
     are made together and printed in their order, with an empty line between.
     """
     if len(prompt) > 1 and (restore or save):
-        raise BitternError(
-            BAD_ARGUMENTS, "A state is that of one text, and several prompts are given.", "Give one prompt."
-        )
-    store = open_store()
+        what = "A state is that of one text, and several prompts are given."
+        raise BitternError(BAD_ARGUMENTS, what, "Give one prompt.")
+    store, teller = open_store(), progress(as_json or quiet)
     path = model_path(model, store)
-    teller = progress(as_json or quiet)
     if creative:
         seed = secrets.randbits(64)
         teller.note(f"seed {seed}")
     from bittern.runtime.model import load
 
-    sampling: dict[str, Any] = {
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "min_p": min_p,
-        "seed": seed,
-    }
+    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
     mode = "creative" if creative else "seeded" if temperature else "strict"
     setting: dict[str, Any] = {"chip": chip, "tier": tier, "threads": threads or 0, "context": context, "cache": cache}
     with load(path, **setting, store=store, library=library or (), progress=teller) as loaded:
-        arguments: dict[str, Any] = {"ignore_eos": ignore_eos, "progress": teller, "speculates": not no_speculation}
-        arguments |= {"chat": chat, **sampling}
-        about = {"chip": loaded.chip.name, "mode": mode, **sampling}
+        how: dict[str, Any] = {"ignore_eos": ignore_eos, "chat": chat, "speculates": not no_speculation, **sampling}
+        run = _Run(loaded, store, teller, count, how, {"chip": loaded.chip.name, "mode": mode, **sampling}, as_json)
         if len(prompt) > 1:
-            batch = loaded.generate_many(prompt, count, **arguments)
-            longest = max(len(text.prompt) for text in batch.texts)
-            warnings = _warn(loaded, store, teller, longest + count - 1)
-            _several(loaded, batch, prompt, about, warnings, as_json)
-            return 0
-        start: str | list[int] = prompt[0]
+            run.several(prompt)
+        else:
+            run.one(prompt[0], restore, save)
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One call of the command. how: arguments of `generate`. about: what the JSON says of it."""
+
+    loaded: "Model"
+    store: "Store"
+    teller: "Progress"
+    count: int
+    how: dict[str, Any]
+    about: dict[str, Any]
+    as_json: bool
+
+    def one(self, prompt: str, restore: Path | None, save: Path | None) -> None:
+        """Continue one prompt, which may go on with a saved state."""
+        loaded = self.loaded
+        start: str | list[int] = prompt
         if restore is not None:
-            start = [*loaded.restore(restore), *_continuing(loaded, prompt[0], chat)]
-        made = loaded.generate(start, count, **arguments)
-        warnings = _warn(loaded, store, teller, len(made.prompt) + count - 1)
-        if as_json:
-            _print_whole(loaded, made, {"prompt": prompt[0], "tokens_prompt": made.prompt, **about}, warnings)
+            text = loaded.restore(restore)
+            more = loaded.chat_text(prompt) if self.how["chat"] else prompt
+            start = [*text, *self._tokenizer().encode(more, bos=False)]
+        made = loaded.generate(start, self.count, **self.how, progress=self.teller)
+        warnings = self._warn(len(made.prompt))
+        if self.as_json:
+            told = {"prompt": prompt, "tokens_prompt": made.prompt, **self.about}
+            ended = {"text": "".join(made), "tokens": made.tokens, "stopped": made.stopped, "warnings": warnings}
+            print_json({"source": self._source(), **told, **ended})
         else:
             _stream(made)
         if save is not None:
             loaded.save_state(save)
-    return 0
 
+    def several(self, prompts: list[str]) -> None:
+        """Continue several prompts at once."""
+        batch = self.loaded.generate_many(prompts, self.count, **self.how, progress=self.teller)
+        warnings = self._warn(max(len(text.prompt) for text in batch.texts))
+        if not self.as_json:
+            _stream(_in_order(batch))
+            return
+        batch.finish()
+        texts = [
+            {
+                "prompt": prompt,
+                "tokens_prompt": text.prompt,
+                "text": text.made,
+                "tokens": text.tokens,
+                "stopped": text.stopped,
+            }
+            for prompt, text in zip(prompts, batch.texts, strict=True)
+        ]
+        print_json({"source": self._source(), **self.about, "texts": texts, "warnings": warnings})
 
-def _warn(loaded: "Model", store: Any, teller: Any, positions: int) -> list[str]:
-    """Tell what speaks against the run, and return it."""
-    from bittern.runtime.origin import warnings_of
+    def _warn(self, prompt: int) -> list[str]:
+        """Tell what speaks against the run, and return it. prompt: its tokens."""
+        from bittern.runtime.origin import warnings_of
 
-    warnings = warnings_of(loaded.bound.checkpoint, store, positions)
-    for warning in warnings:
-        teller.warn(warning)
-    return warnings
+        warnings = warnings_of(self.loaded.bound.checkpoint, self.store, prompt + self.count - 1)
+        for warning in warnings:
+            self.teller.warn(warning)
+        return warnings
 
+    def _tokenizer(self) -> "Tokenizer":
+        from bittern.runtime.model import need_tokenizer
 
-def _continuing(loaded: "Model", prompt: str, chat: bool) -> list[int]:
-    """Return the token ids of a prompt that goes on with a text."""
-    from bittern.runtime.model import need_tokenizer
+        return need_tokenizer(self.loaded.tokenizer)
 
-    return need_tokenizer(loaded.tokenizer).encode(loaded.chat_text(prompt) if chat else prompt, bos=False)
+    def _source(self) -> dict[str, Any]:
+        """Return what is said of the model's file, the same for the same run."""
+        from bittern.runtime.origin import source_of
 
-
-def _source(loaded: "Model") -> dict[str, Any]:
-    """Return what is said of the model's file, the same for the same run."""
-    from bittern.runtime.origin import source_of
-
-    source = source_of(loaded.bound.checkpoint)
-    del source["sha256_origin"]  # the only thing here that a second run would tell otherwise
-    return source
-
-
-def _print_whole(loaded: "Model", made: "Generation", about: dict[str, Any], warnings: list[str]) -> None:
-    """Print a generation as one JSON object, the same for the same run."""
-    text = "".join(made)
-    ended = {"text": text, "tokens": made.tokens, "stopped": made.stopped, "warnings": warnings}
-    print_json({"source": _source(loaded), **about, **ended})
-
-
-def _several(
-    loaded: "Model", batch: "Batch", prompts: list[str], about: dict[str, Any], warnings: list[str], as_json: bool
-) -> None:
-    """Print several texts: one JSON object, or each as it comes once those before it are complete."""
-    if not as_json:
-        _stream(_in_order(batch))
-        return
-    batch.finish()
-    texts = [
-        {"prompt": prompt, "tokens_prompt": text.prompt, "text": text.made, "tokens": text.tokens}
-        | {"stopped": text.stopped}
-        for prompt, text in zip(prompts, batch.texts, strict=True)
-    ]
-    print_json({"source": _source(loaded), **about, "texts": texts, "warnings": warnings})
+        source = source_of(self.loaded.bound.checkpoint)
+        del source["sha256_origin"]  # the only thing here that a second run would tell otherwise
+        return source
 
 
 def _in_order(batch: "Batch") -> Iterable[str]:

@@ -61,18 +61,21 @@ def command(
     no_fuse: Annotated[bool, option("--no-fuse", help="One region for each operation, for comparison.")] = False,
     savings: Annotated[bool, option("--savings", help="What fusing removes.")] = False,
     run: Annotated[bool, option("--run", help="Run it too, and hold the counters against the prediction.")] = False,
+    code: Annotated[
+        bool, option("--code", help="What the compiler makes of each kernel: its size and its spills.")
+    ] = False,
     full: Annotated[bool, option("--full", help="Show every region and buffer, nothing folded.")] = False,
     library: Folders = None,
     as_json: AsJson = False,
 ) -> int:
-    """Show how a model will run on a chip: its regions, kernels, memory, and what they add up to.
+    """Show how a model will run on a chip: regions, kernels, memory, counts.
 
     Nothing runs, unless `--run` is given. Counts are exact: after a run the counters must say the same.
     """
     wish = wish_of(cut, tokens, context, depth, chip, tier, threads)
     if savings and no_fuse:
         raise BitternError(BAD_ARGUMENTS, "--savings compares both plans.", "Leave --no-fuse out.")
-    record, parts = _made(model, cache, library, wish, (explain, no_fuse, savings, run, full))
+    record, parts = _made(model, cache, library, wish, (explain, no_fuse, savings, run, code, full))
     if as_json:
         print_json(record)
     else:
@@ -95,16 +98,16 @@ def _made(
     cache: str,
     library: list[Path] | None,
     wish: "Wish",
-    asked: tuple[bool, bool, bool, bool, bool],
+    asked: tuple[bool, ...],
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the record, and the parts of the text."""
     from dataclasses import replace
 
     from bittern.runtime.model import bound_model, open_checkpoint
-    from bittern.runtime.planning import counted, planned, saved, saved_as_counted
-    from bittern.runtime.planning_text import explained_text, plan_text, savings_text
+    from bittern.runtime.planning import compiled, counted, planned, saved, saved_as_counted
+    from bittern.runtime.planning_text import code_text, explained_text, plan_text, savings_text
 
-    explain, no_fuse, savings, run, full = asked
+    explain, no_fuse, savings, run, code, full = asked
     store = open_store()
     with open_checkpoint(model_path(model, store), store, library or ()) as checkpoint:
         bound = bound_model(checkpoint, cache, library or ())
@@ -117,6 +120,9 @@ def _made(
         if explain:
             record["decisions"] = made.explained()
             parts.append(explained_text(record["decisions"]))
+        if code:
+            record["code"] = compiled(made)
+            parts.append(code_text(record["code"]))
         if savings:
             single = planned(bound, replace(made.wish, fuse=False))
             fused = made if single.wish.tokens == made.wish.tokens else planned(bound, replace(single.wish, fuse=True))

@@ -11,6 +11,8 @@ from bittern.bitops.kernel import Kernel
 if TYPE_CHECKING:
     from bittern.kernels.attention import View
 
+_SHARING = 2  # threads among which the heads of few tokens should divide well
+
 Build: TypeAlias = Callable[..., Kernel]
 
 
@@ -97,10 +99,11 @@ def _rotary_store(shape: tuple[Any, ...], turn: tuple[Any, ...], r: int) -> Kern
 
 
 def _view(few: bool, shape: tuple[Any, ...], r: int, window: int, cap: float) -> "View":
-    from bittern.kernels.attention import View, together
+    from bittern.kernels.attention import View, share_for, together
     from bittern.kernels.cache_store import CacheShape
 
-    view = View(CacheShape(*shape), r, window, cap, 1 if few else 0)
+    made = CacheShape(*shape)
+    view = View(made, r, window, cap, share_for(made.g, r, _SHARING) if few else 0)
     return view if few else together(view)
 
 

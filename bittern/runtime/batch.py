@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bittern.base.progress import Progress
-from bittern.chips.chip import GreedySession, KeepingSession, Session
+from bittern.chips.chip import ChoosingSession, KeepingSession, Session
 from bittern.front.tokenizer import Tokenizer
 from bittern.runtime.decode import CHUNK, feed_at
 from bittern.runtime.generation import Made, Wish
@@ -81,19 +81,19 @@ def _tokens(
     session: Session, wish: Wish, texts: Sequence[Made], progress: Progress | None
 ) -> Iterator[tuple[int, int]]:
     """Yield (number of the text, its next token); the caller says in the text when it has ended."""
-    chooses = wish.sampler.is_greedy and isinstance(session, GreedySession)
+    chooses = wish.sampler.is_greedy and isinstance(session, ChoosingSession)
     shared = _share(session, [text.prompt for text in texts])
     _prefill(session, [text.prompt[:-1] for text in texts], shared, progress)
     step = 0
     while alive := [k for k, text in enumerate(texts) if text.stopped is None]:
         left = wish.count - step
-        if len(alive) == 1 and left >= _ALONE and chooses and isinstance(session, GreedySession):
+        if len(alive) == 1 and left >= _ALONE and chooses and isinstance(session, ChoosingSession):
             yield from _alone(session, session.context, wish, texts[alive[0]], alive[0], left)
             return
         last = np.array([texts[k].text[-1] for k in alive], np.uint32)
         place = np.array([len(texts[k].prompt) + step - 1 for k in alive], np.uint32)
         sequence = np.array(alive, np.uint32)
-        if chooses and isinstance(session, GreedySession):
+        if chooses and isinstance(session, ChoosingSession):
             found = session.likeliest(last, sequence, place)
         else:
             rows = session.logits(session.forward(last, sequence, place))
@@ -103,7 +103,7 @@ def _tokens(
 
 
 def _alone(
-    session: GreedySession, room: int, wish: Wish, text: Made, number: int, left: int
+    session: ChoosingSession, room: int, wish: Wish, text: Made, number: int, left: int
 ) -> Iterator[tuple[int, int]]:
     """Go on with the one text that is left."""
     pieces = follow(

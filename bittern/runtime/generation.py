@@ -7,7 +7,7 @@ from weakref import finalize
 import numpy as np
 
 from bittern.base.progress import Progress
-from bittern.chips.chip import GreedySession
+from bittern.chips.chip import ChoosingSession
 from bittern.front.tokenizer import Tokenizer
 from bittern.runtime.decode import feed, run_last
 from bittern.runtime.pool import Lease
@@ -86,7 +86,7 @@ class Generation(Iterator[str]):
 def _pieces(lease: Lease, tokenizer: Tokenizer, wish: Wish, made: Made, progress: Progress | None) -> Iterator[str]:
     """Yield the text of tokens as they are made. It knows nothing of the generation, so that this goes when unused."""
     stream = tokenizer.stream(start=False)
-    make = _likeliest if wish.sampler.is_greedy and isinstance(lease.session, GreedySession) else _sampled
+    make = _likeliest if wish.sampler.is_greedy and isinstance(lease.session, ChoosingSession) else _sampled
     try:
         for token in made.take(make(lease, wish, made, progress), wish.stops):
             if token < tokenizer.vocab_size and (piece := stream.push(token)):
@@ -102,7 +102,7 @@ def _pieces(lease: Lease, tokenizer: Tokenizer, wish: Wish, made: Made, progress
 def _likeliest(lease: Lease, wish: Wish, made: Made, progress: Progress | None) -> Iterator[int]:
     """Yield the likeliest tokens, which the session chooses."""
     session = lease.session
-    assert isinstance(session, GreedySession), session
+    assert isinstance(session, ChoosingSession), session
     if len(made.prompt) - 1 > lease.known:
         feed(session, made.prompt[lease.known : -1], lease.known, progress)
     lease.ran(made.prompt[:-1])

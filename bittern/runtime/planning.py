@@ -4,7 +4,7 @@ Only chips that make machine code from plans have any; the others evaluate the g
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -160,6 +160,33 @@ def saved(single: Planned, fused: Planned) -> Ledger:
     return ledger(single.plan, fused.plan, fused.run, loop=fused.loop)
 
 
+def compiled(made: Planned) -> list[dict[str, Any]]:
+    """Return what the compiler makes of each kernel of a plan: bytes, instructions, spills, the width of its vectors.
+
+    Raises R162, R166.
+    """
+    from bittern.chips.x86.compile import compile_kernel
+    from bittern.chips.x86.features import TIERS
+    from bittern.kernels.recipes import build
+
+    tier = next(each for each in TIERS if each.name == made.target.tier)
+    told = []
+    for recipe in dict.fromkeys(launch.recipe for launch in made.plan.launches):
+        code = compile_kernel(recipe.kernel or build(recipe.name, recipe.arguments), tier)
+        told.append(
+            {
+                "kernel": recipe.name,
+                "arguments": list(recipe.arguments),
+                "vector_bits": 8 * tier.vector,
+                "bytes": len(code.code.data),
+                "instructions": code.instructions,
+                "frame_bytes": code.frame,
+                **asdict(code.counts),
+            }
+        )
+    return told
+
+
 @dataclass(frozen=True, slots=True)
 class Counted:
     """What the counters of a run say. values: how many had memory. kept: bytes of it. result: bytes of the first."""
@@ -256,7 +283,7 @@ def _sizes(wish: Wish) -> dict[int, int]:
     ):
         check_range(name, value, low, MOST_TOKENS)
     room = _room(wish)
-    if wish.position + _most(wish) > room:
+    if wish.cut != "head" and wish.position + _most(wish) > room:
         raise BitternError(
             TOO_DEEP,
             f"{_most(wish)} tokens from position {wish.position} on do not fit into {room} positions.",
@@ -279,7 +306,9 @@ def _most(wish: Wish) -> int:
         return 1
     from bittern.chips.x86.session import CHUNK
 
-    return min(CHUNK, max(1, _room(wish) - wish.position)) if wish.tokens is None else wish.tokens
+    if wish.tokens is not None:
+        return wish.tokens
+    return CHUNK if wish.cut == "head" else min(CHUNK, max(1, _room(wish) - wish.position))
 
 
 def _tier(wish: Wish) -> "Tier":

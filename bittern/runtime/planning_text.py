@@ -125,6 +125,14 @@ def _buffers(buffers: Sequence[Mapping[str, Any]]) -> list[str]:
     return _table(("buffer", "label", "type", "bytes", "place", "launches"), rows)
 
 
+def code_text(kernels: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the compiler made of each kernel."""
+    heads = ("kernel", "bytes", "instructions", "frame", "spills", "reloads", "made again", "copies")
+    names = ("bytes", "instructions", "frame_bytes", "stores", "loads", "remade", "copies")
+    rows = [(_kernel(each), *(_thousands(each[name]) for name in names)) for each in kernels]
+    return "\n".join(["machine code", *_table(heads, rows)])
+
+
 def explained_text(decisions: Sequence[Mapping[str, Any]]) -> str:
     """Return why the regions are as they are, equal decisions once."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}

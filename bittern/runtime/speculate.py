@@ -23,7 +23,7 @@ from time import perf_counter, thread_time
 
 import numpy as np
 
-from bittern.chips.chip import GreedySession
+from bittern.chips.chip import ChoosingSession
 from bittern.plan.watch import Watch
 
 DRAFT = 3  # tokens, so that a pass runs four
@@ -42,7 +42,8 @@ _MOST = 256  # tokens of a slice
 class Speeds:
     """What steps and passes of one session cost, and whether passes are worth it.
 
-    is_ready: the session has run a pass. build: seconds that it takes to make it ready, None before that is known.
+    is_ready: the session has what it needs for a pass. build: seconds that it takes to make it ready, None before that
+    is known.
     saved: steps that verifying every draft so far would have saved.
     """
 
@@ -70,11 +71,10 @@ class Speeds:
             self._lasted = lasted / tokens
 
     def passed(self, worked: float) -> None:
-        """Take note of a pass. The first one made the session ready."""
+        """Take note of a pass. One that made the session ready says nothing."""
         self._since = 0
         if self.is_ready:
             self._passes.append(worked)
-        self.is_ready = True
 
     def drafted(self, right: int) -> None:
         """Take note of a draft of which so many tokens were right, whether it was verified or not."""
@@ -172,7 +172,7 @@ class Drafts:
 
 
 def follow(
-    session: GreedySession,
+    session: ChoosingSession,
     prompt: Sequence[int],
     count: int,
     stops: Collection[int] = (),
@@ -191,7 +191,7 @@ def follow(
     text = drafts.text if drafts is not None else list(prompt)
     watch, left = Watch(), count
     while left:
-        has_room = len(text) + DRAFT <= room
+        has_room, speeds.is_ready = len(text) + DRAFT <= room, session.is_ready
         began, work = perf_counter(), thread_time()
         if drafts is not None and has_room and drafts.pays:
             new = verified(session, text, drafts.draft, sequence)
@@ -213,7 +213,7 @@ def follow(
             return
 
 
-def verified(session: GreedySession, text: Sequence[int], draft: Sequence[int], sequence: int) -> list[int]:
+def verified(session: ChoosingSession, text: Sequence[int], draft: Sequence[int], sequence: int) -> list[int]:
     """Run the last token of a text and a draft in one pass; return the tokens that follow the text for certain."""
     run = np.array([text[-1], *draft], np.uint32)
     place = np.arange(len(text) - 1, len(text) + len(draft), dtype=np.uint32)

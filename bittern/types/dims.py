@@ -114,22 +114,23 @@ class Dim:
         return self.terms[-1][1] if self.terms and not self.terms[-1][0] else 0
 
     def __add__(self, other: "Dim | int") -> "Dim":
-        return _sum(self, dim(other), 1)
+        return _plus(self, other) if isinstance(other, int) else _sum(self, dim(other), 1)
 
     def __neg__(self) -> "Dim":
         return Dim(tuple([(m, -c) for m, c in self.terms]))
 
     def __sub__(self, other: "Dim | int") -> "Dim":
-        return _sum(self, dim(other), -1)
+        return _plus(self, -other) if isinstance(other, int) else _sum(self, dim(other), -1)
 
     def __mul__(self, other: "Dim | int") -> "Dim":
-        other = dim(other)
-        others = other.terms
+        if isinstance(other, int):
+            return _times(self, other)
+        others = dim(other).terms
+        if not others or not others[0][0]:
+            return _times(self, others[0][1] if others else 0)
+        if not self.terms or not self.terms[0][0]:
+            return _times(other, self.terms[0][1] if self.terms else 0)
         _need_small(len(self.terms) * len(others), MOST_PRODUCTS, "terms")
-        if (number := other.constant) is not None:
-            return _times(self, number)
-        if (number := self.constant) is not None:
-            return _times(other, number)
         products: dict[Monomial, int] = {}
         _need_small(len(self.terms[0][0]) + len(others[0][0]), MOST_FACTORS, "factors in a term")
         for left, a in self.terms:
@@ -285,17 +286,27 @@ def _rewrite(value: Dim, known: Mapping[int, Dim], facts: frozenset[tuple[Dim, D
 
 def _times(value: Dim, number: int) -> Dim:
     """Return value * number; the order of terms stays."""
+    _need_small(len(value.terms), MOST_PRODUCTS, "terms")
+    if number == 1:
+        return value
     return Dim(tuple([(m, c * number) for m, c in value.terms])) if number else ZERO
 
 
+def _plus(value: Dim, number: int) -> Dim:
+    """Return value + number, which changes the last term only."""
+    terms = value.terms
+    if terms and not terms[-1][0]:
+        number += terms[-1][1]
+        terms = terms[:-1]
+    return Dim((*terms, ((), number))) if number else Dim(terms)
+
+
 def _sum(left: Dim, right: Dim, times: int) -> Dim:
-    """Return left + times * right; a constant changes the last term only, so the order stays."""
+    """Return left + times * right."""
     if not right.terms:
         return left
-    if len(right.terms) == 1 and not right.terms[0][0]:
-        total = right.terms[0][1] * times + left.constant_term
-        others = left.terms[:-1] if left.terms and not left.terms[-1][0] else left.terms
-        return Dim((*others, ((), total))) if total else Dim(others)
+    if not right.terms[0][0]:
+        return _plus(left, right.terms[0][1] * times)
     sums: dict[Monomial, int] = dict(left.terms)
     for monomial, factor in right.terms:
         sums[monomial] = sums.get(monomial, 0) + factor * times

@@ -27,7 +27,8 @@ from bittern.types.values import Tensor, storage_shape
 
 Array = npt.NDArray[Any]
 _ELEMENTS = {"type": ("f32", "u8", "i32"), "int": ("u32", "i16", "u8"), "float": ("f32", "f64"), "format": ("q4_0",)}
-_SIZES = (3, 2, 1, 4, 5, 8, 16, 32, 64, 128, 256, 512, 0)
+_SIZES = (3, 2, 32, 1, 256, 4, 8, 16, 64, 128, 5, 512, 0)
+_TRIES = 20000
 _MOST = 1 << 16  # elements of all arguments
 _SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, 0.5, 1.5, -2.5)
 
@@ -86,9 +87,7 @@ def tensors(function: Function) -> list[Tensor]:
 def dims_of(function: Function, count: int = 1, seed: int = 1) -> list[tuple[int, ...]]:
     """Dimensions for which the evaluator accepts the function."""
     found: list[tuple[int, ...]] = []
-    choices = sorted(itertools.product(_SIZES, repeat=min(function.dims, 4)), key=lambda c: sum(map(_SIZES.index, c)))
-    for choice in choices[:4000]:
-        dims = (*choice, *[choice[-1] if choice else 0] * (function.dims - len(choice)))
+    for dims in itertools.islice(_choices(function.dims), _TRIES):
         if not _fits(function, dims):
             continue
         try:
@@ -99,6 +98,23 @@ def dims_of(function: Function, count: int = 1, seed: int = 1) -> list[tuple[int
         if len(found) == count:
             break
     return found
+
+
+def _choices(count: int) -> Iterator[tuple[int, ...]]:
+    """All dimensions, those whose sizes stand early in the list first."""
+    for total in range(count * (len(_SIZES) - 1) + 1):
+        for places in _summing(count, total):
+            yield tuple(_SIZES[place] for place in places)
+
+
+def _summing(count: int, total: int) -> Iterator[tuple[int, ...]]:
+    if not count:
+        if not total:
+            yield ()
+        return
+    for first in range(min(total, len(_SIZES) - 1) + 1):
+        for rest in _summing(count - 1, total - first):
+            yield (first, *rest)
 
 
 def _fits(function: Function, dims: Sequence[int]) -> bool:
@@ -137,6 +153,8 @@ def _random(rng: np.random.Generator, element: Element, shape: tuple[int, ...]) 
     if element.name == "b1":
         return np.asarray(rng.integers(0, 2, shape) * 2 - 1).astype(dtype)
     few = rng.integers(max(element.low, 0), min(element.high, 12), shape, endpoint=True)
+    if element.name == "u32" and not shape:  # it may say how often a loop runs
+        return np.asarray(few).astype(dtype)
     any_ = rng.integers(element.low, element.high, shape, dtype=dtype, endpoint=True)
     return np.asarray(np.where(rng.random(shape) < (0.5 if shape else 0.9), few, any_)).astype(dtype)
 

@@ -7,7 +7,13 @@ from bittern.chips.machine.code_cache import CodeCache, code_key, compiler_versi
 from bittern.chips.x86.features import Tier
 from bittern.plan.plan import Recipe
 
-_SOURCES = ("bitops", "kernels", "chips/machine", "chips/x86")  # folders whose text decides what code comes out
+_SOURCES = (
+    "types",
+    "bitops",
+    "kernels",
+    "chips/machine",
+    "chips/x86",
+)  # folders whose text decides what code comes out
 
 
 class Routines:

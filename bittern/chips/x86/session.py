@@ -1,6 +1,7 @@
 """Models and sessions of the x86-64 chip: plans of a model for so many tokens, and the caches that they share."""
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,9 +26,11 @@ from bittern.plan.rules import KNOWN, RULES
 from bittern.plan.rules.products import FEW
 from bittern.plan.step import MOST, STOPS, greedy, step_function
 from bittern.plan.watch import Watch, Watched, watched
+from bittern.types.values import Tensor
 
 CHUNK = 512  # tokens that run as one call
 BATCH = 64  # rows of one call that chooses tokens: their logits are held together
+PASSES = 16  # rows up to which passes of `FEW` are quicker than the program for any number
 FIXED = 16  # tokens of a call where a plan for any number of them cannot be made
 LEAST_CONTEXT = 512  # positions; contexts are rounded up to powers of two, so that code is shared
 _NO_TOKEN = 0xFFFFFFFF
@@ -51,10 +54,11 @@ class X86Model:
         self.routines = Routines(tier, cache)
         self.weights = Weights(self.crew, self.routines, world)
         self.step = step_function(model.forward, model.head)
+        self.width = _width(model)
         self._plans: dict[Hashable, Any] = {}
 
     def start(self, context: int, sequences: int = 1) -> "X86Session":
-        """Return a session with empty caches."""
+        """Return a session with empty caches. Raises MemoryError."""
         return X86Session(self, context, sequences)
 
     def forward_plan(self, tokens: int | None, sequences: int, context: int) -> Plan:
@@ -104,6 +108,8 @@ class X86Session:
         self._model = model
         self._room = max(LEAST_CONTEXT, 1 << (context - 1).bit_length())
         self._places = [aligned(4 * CHUNK) for _ in range(_PLACES)]
+        np.zeros(self._bytes(), np.uint8)  # what the system does not give for a cache it refuses now
+        self._width = model.width
         self._leaves: list[Value] = []
         self._caches: list[Bytes] = []
         self._forward: dict[int, Cut] = {}
@@ -119,6 +125,11 @@ class X86Session:
         """Run t tokens at their places; return the hidden states [k, d] of some rows alone, which ascend."""
         places, wanted = (token, sequence, position), np.asarray(rows, np.int64)
         found: list[Reals] = []
+        if 1 < len(token) <= PASSES and not len(rows) and not any(each != 1 for each in self._forward):
+            if not self.is_ready:
+                self._likeliest[FEW] = self._likeliest_cut(FEW)  # one program instead of two: drafts will want it
+            self.likeliest(token, sequence, position)
+            return np.zeros((0, self._width), np.float32)
         for cut, low, count in self._calls(self._forward, len(token), self._forward_cut, CHUNK, places):
             here = wanted[(wanted >= low) & (wanted < low + count)] - low
             found.append(cut.result(0)[here])
@@ -130,6 +141,11 @@ class X86Session:
         for cut, _, count in self._calls(self._head, len(hidden), self._head_cut, CHUNK, (hidden,)):
             rows.append(np.array(cut.result(0)[:count]))
         return np.concatenate(rows) if len(rows) != 1 else rows[0]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a pass of a few rows runs at once."""
+        return FEW in self._likeliest
 
     def likeliest(self, token: Tokens, sequence: Tokens, position: Tokens) -> list[int]:
         """Run t tokens at their places; return the likeliest token after each."""
@@ -147,7 +163,7 @@ class X86Session:
         sequence: int = 0,
         watch: Watch | None = None,
     ) -> list[int]:
-        """Return what follows the tokens of a sequence; see `GreedySession`."""
+        """Return what follows the tokens of a sequence; see `ChoosingSession`."""
         cut, memory = self._greedy_cut()
         inside = sorted(stops)[:STOPS]
         memory["stop"][:] = _NO_TOKEN
@@ -186,6 +202,14 @@ class X86Session:
         """The cuts of `forward` that were made, by the number of tokens; 0: any number."""
         return self._forward
 
+    def _bytes(self) -> int:
+        """Return the bytes of the caches in the order of the graph; in tiles they take about as much."""
+        sizes, total = (1, self.sequences, self._room), 0
+        for parameter in self._model.bound.forward.params[_PLACES:]:
+            assert isinstance(parameter.type, Tensor), parameter.type
+            total += prod(size.value(sizes) for size in parameter.type.shape) * parameter.type.element.bits // 8
+        return total
+
     def _kept(self) -> list[Leaf]:
         if not self._caches:
             self._inputs(self._model.forward_plan(1, self.sequences, self._room))
@@ -205,7 +229,7 @@ class X86Session:
         """
         low = 0
         while low < rows:
-            size = self._size(made, rows - low, make)
+            size = self._size(made, rows - low, make, low > 0)
             cut, count = made[size], min(rows - low, size or most)
             for value, values in zip(cut.plan.inputs, given, strict=False):
                 part = np.ascontiguousarray(values[low : low + count]).astype(value.type.element.storage, copy=False)
@@ -217,20 +241,19 @@ class X86Session:
             yield cut, low, count
             low += count
 
-    def _size(self, made: dict[int, Cut], count: int, make: Callable[[int], Cut]) -> int:
+    def _size(self, made: dict[int, Cut], count: int, make: Callable[[int], Cut], is_rest: bool) -> int:
         """Return the size of the cut, which is made if need be, that takes the next of `count` rows; 0: any number.
 
-        Up to `FEW` rows have their own, more share one. As it takes as long to make a cut as to run it some hundred
-        times, few rows go through a larger one that is there.
+        As it takes as long to make a cut as to run it some hundred times, few rows go through a larger one that is
+        there; a single row only if it is the rest of a call, since steps come one by one.
         """
-        if count in made or count == 1:
+        if count in made or (count == 1 and not is_rest):
             size = count
-        elif count <= FEW:
-            size = min((each for each in made if each >= count), default=0 if 0 in made else count)
-        elif self._model.is_fixed:
-            size = FIXED if count >= FIXED else FEW
+        elif count <= PASSES:
+            larger = [each for each in made if each >= count]
+            size = min(larger, default=FEW if FEW in made else 0 if 0 in made else min(count, FEW))
         else:
-            size = 0
+            size = 0 if not self._model.is_fixed else FIXED
         if size not in made:
             try:
                 made[size] = make(size)
@@ -238,7 +261,7 @@ class X86Session:
                 if refusal.code != NO_RULE or size:
                     raise
                 self._model.is_fixed = True  # the generic lowering takes known sizes only
-                return self._size(made, count, make)
+                return self._size(made, count, make, is_rest)
         return size
 
     def _forward_cut(self, tokens: int) -> Cut:
@@ -278,3 +301,12 @@ class X86Session:
     def _cut(self, plan: Plan, tokens: int, inputs: Mapping[Value, Bytes], loop: bool = False) -> Cut:
         model = self._model
         return Cut(plan, tokens, inputs, model.crew, model.routines, model.weights, loop)
+
+
+def _width(model: Bound) -> int:
+    """Return the length of a hidden state."""
+    hidden = model.head.params[0].type
+    assert isinstance(hidden, Tensor), hidden
+    width = hidden.shape[-1].constant
+    assert width is not None, hidden
+    return width

@@ -27,6 +27,7 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 LINE = 64
 _REPACK = "repack"  # the section of a program that repacks
 _HUGE = 1 << 21  # bytes of a large page
+_SLAB = 16 << 20  # bytes taken from the system at once
 
 
 class Weights:
@@ -36,6 +37,7 @@ class Weights:
         """world: makes what evaluates values that depend on constants alone, when the first is wanted."""
         self._crew, self._routines, self._world = crew, routines, cache(world)
         self._packed: dict[tuple[bytes, Recipe], Bytes] = {}
+        self._slabs = _Slabs()
         self._repackers: dict[Recipe, tuple[Code, Linked, State]] = {}
         self._stored: dict[tuple[bytes, int], Bytes] = {}
         self._known: dict[tuple[object, ...], tuple[Bytes, ...]] = {}
@@ -75,7 +77,7 @@ class Weights:
 
     def _repacked(self, operand: Packed) -> Bytes:
         code, linked, state = self._repacker(operand.recipe)
-        source, made = self.stored(operand.value, dict(code.arguments)["source"]), aligned(operand.bytes)
+        source, made = self.stored(operand.value, dict(code.arguments)["source"]), self._slabs.take(operand.bytes)
         addresses: Mapping[str, Bytes] = {"source": source, "w": made}
         for k, (name, boundary) in enumerate(code.arguments):
             address = int(addresses[name].__array_interface__["data"][0])
@@ -112,6 +114,24 @@ class Weights:
             copy[:] = raw
             made.append(copy)
         return tuple(made)
+
+
+class _Slabs:
+    """Memory for weights, one behind the other in the order of their use, in pieces that large pages fill.
+
+    So that they are one stream for the processor's prefetcher, and few entries of its table of pages.
+    """
+
+    def __init__(self) -> None:
+        self._slab, self._used = aligned(0), 0
+
+    def take(self, size: int) -> Bytes:
+        """Return zeroed bytes on a cache line."""
+        if self._used + size > len(self._slab):
+            self._slab, self._used = aligned(max(size, _SLAB)), 0
+        made = self._slab[self._used : self._used + size]
+        self._used += -(-size // LINE) * LINE
+        return made
 
 
 def aligned(size: int) -> Bytes:

@@ -38,6 +38,7 @@ from bittern.types.values import Tensor
 UNROLL = 6000  # steps of an unrolled loop
 _CARRIED = 16  # elements that a loop which is not unrolled carries in registers
 _FEW = 256  # steps of a small map that is unrolled
+_WIDE = 1024  # the same of a map over values in registers
 
 
 def function_of(node: Node, name: str) -> Function:
@@ -69,7 +70,7 @@ def _map(frame: Frame, instruction: Instruction, inputs: list[View]) -> list[Vie
     total = sum(prod(shape) for shape in parts)
     has_registers = any(isinstance(v, Promoted) and v.shape for v in inputs)
     is_few = count <= 4 and not made.plain and count * made.weight <= _FEW
-    if count and total <= MOST and (has_registers or is_few) and count * made.weight <= UNROLL:
+    if count and total <= MOST and (is_few or (has_registers and count * made.weight <= _WIDE)):
         return made.unrolled()
     types = list(zip(_elements(node), parts, strict=True))
     read = [k for k, leaf in enumerate(instruction.outputs) if frame.sinks[leaf]]

@@ -69,7 +69,7 @@ class Frame:
     ) -> None:
         self.c, self.function, self.dims = c, function, dims
         self.body = c.weights.body(function)
-        self.sinks = c.weights.sinks(function)
+        self.sinks, self.users = c.weights.sinks(function), c.weights.users(function)
         self.values: list[View | None] = [*arguments, *[None] * (self.body.leaves - len(arguments))]
         self._settled = settled
         assert len(arguments) == self.body.params, (function, len(arguments), self.body.params)
@@ -168,7 +168,8 @@ class Frame:
             return scalar(self.c, view)
         if not isinstance(view, Computed | Remapped) or view.cost < CHEAP:
             return view
-        if self._stays(view, self.sinks[leaf]):
+        whole = view.cost >= HEAVY or has_fill(view)
+        if self._stays(view, self.users[leaf] if whole else self.sinks[leaf]):
             return view
         if e.lanes:
             raise NotLanesError

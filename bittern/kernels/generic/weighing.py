@@ -29,6 +29,7 @@ class Weights:
     flow: Flow
     _weights: dict[tuple[bytes, Dims], int] = field(default_factory=dict)
     _sinks: dict[bytes, list[frozenset[Sink]]] = field(default_factory=dict)
+    _users: dict[bytes, list[frozenset[Sink]]] = field(default_factory=dict)
     _needs: dict[tuple[bytes, tuple[int, ...]], frozenset[int]] = field(default_factory=dict)
     _widths: dict[bytes, int] = field(default_factory=dict)
 
@@ -101,6 +102,13 @@ class Weights:
             found = self._sinks[function.id] = _sinks(self.body(function))
         return found
 
+    def users(self, function: Function) -> list[frozenset[Sink]]:
+        """Return for each leaf of a function what reads it."""
+        found = self._users.get(function.id)
+        if found is None:
+            found = self._users[function.id] = _users(self.body(function))
+        return found
+
     def needs(self, function: Function, wanted: tuple[int, ...]) -> frozenset[int]:
         """Return the numbers of the instructions on which some leaves of the result depend."""
         key = (function.id, wanted)
@@ -115,6 +123,16 @@ class Weights:
                     leaves.update(instruction.inputs)
             self._needs[key] = frozenset(chosen)
         return self._needs[key]
+
+
+def _users(body: Body) -> list[frozenset[Sink]]:
+    found: list[set[Sink]] = [set() for _ in range(body.leaves)]
+    for k, leaf in enumerate(body.results):
+        found[leaf].add((-1, k))
+    for number, instruction in enumerate(body.instructions):
+        for position, leaf in enumerate(instruction.inputs):
+            found[leaf].add((number, position))
+    return [frozenset(users) for users in found]
 
 
 def _sinks(body: Body) -> list[frozenset[Sink]]:

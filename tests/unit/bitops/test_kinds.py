@@ -222,6 +222,16 @@ def test_bf16_is_the_upper_half_of_f32() -> None:
                 assert abs(value) >= 2.0**128 - 2.0**119
 
 
+@pytest.mark.parametrize("bits", [0x7F800001, 0x7F80FFFF, 0x7F810000, 0xFF800001, 0xFFFFFFFF])
+def test_every_nan_rounds_to_the_canonical_one(bits: int) -> None:
+    """The payload may lie in the half that bf16 drops: what is left of it would be infinity."""
+    x = np.array([bits, 0x7F800000], np.uint32).view(np.float32)
+    _, found = meant(("round", ("f32",), {"to": "bf16"}), [x])
+    assert found.tolist() == [0x7FC0, 0x7F80]
+    _, found = meant(("round", ("f32",), {"to": "f16"}), [x])
+    assert found.view(np.uint16).tolist() == [0x7E00, 0x7C00]
+
+
 def test_every_row_is_documented_and_its_effect_is_known() -> None:
     for row in kinds().values():
         assert row.doc and not row.doc.endswith(".") and row.form in ("lane", "cross", "memory", "control")

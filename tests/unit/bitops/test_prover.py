@@ -69,3 +69,50 @@ def test_a_contradiction_proves_anything() -> None:
     prover = Prover(1)
     prover.known.append(dim(-1))
     assert prover.proves(-5)
+
+
+def test_conditions_that_contradict_each_other_prove_anything() -> None:
+    prover = Prover(1, known=[N - 5])
+    assert not prover.proves(-1)
+    prover.known.append(-N + 4)
+    assert prover.proves(-1)
+    prover.known.append(N - 6)
+    assert prover.proves(-1)
+    del prover.known[1:]
+    assert not prover.proves(-1)
+
+
+def test_an_answer_is_kept_only_while_its_conditions_hold() -> None:
+    prover = Prover(2)
+    assert not prover.proves(N - M)
+    prover.known.append(N - M - 2)
+    assert prover.proves(N - M) and prover.proves(N - M - 2) and not prover.proves(N - M - 3)
+    prover.known.pop()
+    assert not prover.proves(N - M)
+    prover.known.append(N - M)
+    assert prover.proves(N - M) and not prover.proves(N - M - 1)
+
+
+@given(st.permutations([*range(-40, 41), 2**70, -(2**70)]))
+def test_the_order_of_constants_does_not_matter(constants: list[int]) -> None:
+    """What is kept is what a polynomial reaches; it serves all questions that differ by a constant or a factor."""
+    prover = Prover(2, divides=((N, dim(16)),))
+    k = prover.fresh([Bound(dim(0))], [Bound(N // 16 - 1)])
+    j = prover.fresh([Bound(dim(0))], [Bound(M - 1, 16)])
+    for c in constants:
+        assert prover.proves(N - k * 16 + c) == (c >= -16)
+        assert prover.proves((N - k * 16) * 3 + c) == (c >= -48)
+        assert prover.proves(M - j * 16 + c) == (c >= -1)
+        assert prover.proves(-k + c) is False
+
+
+def test_bounds_that_bound_each_other_are_looked_at_once() -> None:
+    """Each unknown has two bounds over the one before: there are 2^60 ways down, and 60 answers."""
+    prover = Prover(1, known=[N - 1])
+    last = prover.fresh([Bound(dim(0))], [Bound(N - 1), Bound(dim(99))])
+    for _ in range(60):
+        last = prover.fresh([Bound(dim(0)), Bound(last - 1)], [Bound(last), Bound(last + 1)])
+    assert prover.range_of(last) == (0, 99)
+    assert not prover.proves(last - 1) and prover.proves(last)
+    near = prover.fresh([Bound(last)], [Bound(last + 1), Bound(last + 2)])
+    assert prover.proves(near - last) and prover.proves(last + 1 - near) and not prover.proves(last - near)

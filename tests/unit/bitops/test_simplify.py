@@ -1,5 +1,6 @@
 """Every rewrite rule is proven: at 8 bits over all inputs, for wider elements at the edges and at random."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bitops_cases import Array, edges, random, same_bits
+from bitops_examples import EXAMPLES
 
 from bittern.bitops.builder import Builder
 from bittern.bitops.interpret import interpret
@@ -16,6 +18,7 @@ from bittern.bitops.kinds import KINDS, Site, kinds
 from bittern.bitops.lanes import Lanes, array_of_bits, lanes, unsigned
 from bittern.bitops.rewrites import RULES, Rule, Term, parse
 from bittern.bitops.simplify import ELEMENT_TESTS, LITERALS, literal, simplify
+from bittern.bitops.text import text
 from bittern.bitops.verify import verify
 
 COMPARED = ("eq", "ne", "lt", "le")
@@ -188,6 +191,41 @@ def test_equal_steps_are_shared_and_leave_loops_but_no_branch() -> None:
     branch = next(s for s in walk(simple.body) if s.kind == "if")
     assert "mul" in [s.kind for s in branch.blocks[0].steps]
     assert "lt" not in [s.kind for s in next(s for s in walk(simple.body) if s.kind == "for").blocks[0].steps]
+
+
+def test_what_comes_to_stand_in_front_of_a_branch_serves_it_too() -> None:
+    b = Builder("front")
+    x, y = b.buffer("x", "i32", 16, "read"), b.buffer("y", "i32", 16, "update")
+    k = x.load("i32", 0)
+    with b.loop(0, 4) as (i,):
+        with b.when(k < 3):
+            y.store(i, k * 7)
+        y.store(i, k * 7, offset=16)
+    simple = simplify(b.build())
+    assert kinds_of(simple).count("mul") == 1 and "mul" in [s.kind for s in simple.body.steps]
+    verify(simple)
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_what_is_simple_stays_as_it_is(name: str) -> None:
+    simple = simplify(EXAMPLES[name]().kernel)
+    again = simplify(simple)
+    assert structure(again) == structure(simple)
+    assert {s for s in walk(again.body) if not s.blocks} == {s for s in walk(simple.body) if not s.blocks}
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_numbers_of_values_are_unique(name: str) -> None:
+    simple = simplify(EXAMPLES[name]().kernel)
+    made = [v for s in walk(simple.body) for v in (*s.results, *(p for b in s.blocks for p in b.parameters))]
+    numbers = [v.number for v in (*made, *(p.value for p in simple.parameters))]
+    assert len(set(numbers)) == len(numbers)
+
+
+def structure(kernel: Kernel) -> str:
+    """Return the text of a kernel with its values numbered in order."""
+    seen: dict[str, str] = {}
+    return re.sub(r"%\d+", lambda found: seen.setdefault(found.group(), f"%{len(seen)}"), text(kernel))
 
 
 def test_a_dot_takes_the_sum_in() -> None:

@@ -136,6 +136,13 @@ def huge(b, x, y, n, m):  # type: ignore[no-untyped-def]
     y.store(at, x.load("f32", 0))
 
 
+def clamped_often(b, x, y, n, m):  # type: ignore[no-untyped-def]
+    at = x.load("u32", 0).convert("index").min(n - 1)
+    for _ in range(40):
+        at = at.min(n - 1).max(at)
+    y.store(at, x.load("f32", at))
+
+
 def in_while(b, x, y, n, m):  # type: ignore[no-untyped-def]
     r = b.repeat(n, x.load("f32", 0))
     with r.test as (k, v):
@@ -150,6 +157,7 @@ INSIDE = [
     (masked, {}),
     (joined_mask, {}),
     (clamped, {"positive": True}),
+    (clamped_often, {"positive": True}),
     (guarded, {"positive": True}),
     (gathered, {"positive": True}),
     (gathered_by_lanes, {"divisible": True}),

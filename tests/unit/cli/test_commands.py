@@ -234,9 +234,9 @@ def test_generate_stops_at_the_end(run: Any, model: Path, monkeypatch: pytest.Mo
 
     made = [97, 258, 98, 99]
     monkeypatch.setattr(Sampler, "token", lambda self, logits, step: made[step])
-    found = json.loads(run("generate", "-m", model, "-p", "x", "-n", 4, "--json")[1])
+    found = json.loads(run("generate", "-m", model, "-p", "x", "-n", 4, "--chip", "vm", "--json")[1])
     assert (found["text"], found["tokens"], found["stopped"]) == ("a", [97, 258], "end")
-    found = json.loads(run("generate", "-m", model, "-p", "x", "-n", 4, "--ignore-eos", "--json")[1])
+    found = json.loads(run("generate", "-m", model, "-p", "x", "-n", 4, "--ignore-eos", "--chip", "vm", "--json")[1])
     assert found["tokens"] == made and found["stopped"] == "count"
 
 

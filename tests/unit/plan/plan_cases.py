@@ -61,9 +61,9 @@ def function(text: str, name: str = "f") -> Function:
     return instance_for(module, module.functions[name][0], {})
 
 
-def plan(text: str, dims: Mapping[int, int] | None = None, **options: bool) -> Plan:
+def plan(text: str, dims: Mapping[int, int] | None = None) -> Plan:
     """Return the plan of a program's function `f`."""
-    return plan_of(function(text), RULES, KNOWN, LIBRARY, dims, **options)
+    return plan_of(function(text), RULES, KNOWN, LIBRARY, dims)
 
 
 def rules(plan: Plan) -> list[str]:

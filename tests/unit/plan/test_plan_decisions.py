@@ -45,7 +45,7 @@ def test_the_first_rule_of_the_table_is_the_cheapest(family: str, tokens: int | 
 @pytest.mark.req("K023")
 def test_candidates_are_all_rules_that_match() -> None:
     decisions, model = _decided("llama", 1)
-    found = {}
+    found: dict[str, list[str]] = {}
     for decision in decisions.made:
         rules = [candidate.rule for candidate in decision.candidates]
         assert len(set(rules)) == len(rules)

@@ -56,7 +56,7 @@ def test_whatever_decides_what_runs_is_in_the_identity() -> None:
         {"numbers": {"x": 0.5}},
     )
     for change in changes:
-        spoilt = replace(launch, **change)  # type: ignore[arg-type]
+        spoilt = replace(launch, **change)
         assert plan_id(cases.changed(plan, k, j, spoilt), HERE) != known, change
     assert plan_id(cases.changed(plan, k, j, replace(launch, label="another")), HERE) == known
 

@@ -47,7 +47,7 @@ def test_steps_of_a_loop_are_counted(store: Store) -> None:
 @pytest.mark.parametrize(("cut", "tokens"), [("forward", None), ("head", None), ("head", 2), ("forward", 16)])
 def test_any_number_of_tokens(cut: str, tokens: int | None, store: Store) -> None:
     made = planned(cases.bound("gemma3"), Wish(cut, tokens, threads=2, position=1))
-    assert made.run.tokens == (tokens or (511 if cut == "forward" else 511))
+    assert made.run.tokens == (tokens or {"forward": 511, "head": 512}[cut]), "behind one position"
     assert counted(made, 1, store).totals == made.predicted
 
 
@@ -104,7 +104,7 @@ def test_what_is_shown_is_what_sessions_run() -> None:
 
 @pytest.mark.parametrize("family", ["llama", "gemma3"])
 def test_sessions_run_without_fusing(family: str, store: Store) -> None:
-    """Steps and chunks, on every tier of this machine: the bits of `vm`."""
+    """Steps and chunks, on the slowest and the best tier of this machine: the bits of `vm`."""
     from bittern.chips.chip import chip
 
     bound = cases.bound(family)
@@ -112,9 +112,8 @@ def test_sessions_run_without_fusing(family: str, store: Store) -> None:
     places = np.zeros(6, np.uint32), np.arange(6, dtype=np.uint32)
     session = chip("vm").load(bound).start(64)
     wanted = session.logits(session.forward(tokens, *places))
-    for tier in TIERS:
-        if not tier.features <= read():
-            continue
+    here = [tier for tier in TIERS if tier.features <= read()]
+    for tier in (here[0], here[-1]):
         model = X86(tier.name, threads=2).load(bound, store.root)
         model.fuse = False
         single = model.start(64)

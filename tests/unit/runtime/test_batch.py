@@ -49,7 +49,7 @@ def _together(model: Model, prompts: Sequence[Any], count: int, **options: Any) 
     return [(text, each.tokens, each.stopped) for text, each in zip(texts, made.texts, strict=True)]
 
 
-@pytest.mark.req("K048", "L06")
+@pytest.mark.req("K047", "L06")
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 16])
 def test_each_text_is_that_of_its_prompt_alone(size: int, model: Model) -> None:
     prompts = _prompts(size)
@@ -71,6 +71,7 @@ def test_texts_end_separately(model: Model, monkeypatch: pytest.MonkeyPatch) -> 
     assert _together(model, prompts, 20) == wanted
 
 
+@pytest.mark.req("K048")
 def test_drawn_texts(model: Model) -> None:
     prompts, hot = _prompts(3), {"temperature": 2.0, "seed": 5, "top_k": 40, "ignore_eos": True}
     assert _together(model, prompts, 8, **hot) == [_alone(model, prompt, 8, **hot) for prompt in prompts]

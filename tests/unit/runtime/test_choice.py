@@ -50,6 +50,9 @@ def test_elsewhere_it_is_vm(machine: str, system: str, monkeypatch: pytest.Monke
     monkeypatch.setattr("platform.machine", lambda: machine)
     monkeypatch.setattr("sys.platform", system)
     assert chosen().name == "vm"
+    with pytest.raises(BitternError) as caught:
+        assert chosen("x86").tier
+    assert caught.value.code == "R165" and "`vm`" in caught.value.remedy
 
 
 @needs_x86

@@ -42,7 +42,7 @@ def _tokens(model: Model, prompt: list[int], count: int, **options: float) -> li
     return made.tokens
 
 
-@pytest.mark.req("K048")
+@pytest.mark.req("K047")
 def test_a_restored_state_goes_on_with_the_same_tokens(model: Model, tmp_path: Path, store: Store) -> None:
     first = _tokens(model, TEXT, 6)
     model.save_state(tmp_path / "state")

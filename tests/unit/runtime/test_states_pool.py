@@ -55,7 +55,7 @@ def _known(model: Model, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-@pytest.mark.req("K048", "L06")
+@pytest.mark.req("K047", "L06")
 @pytest.mark.parametrize("options", [{}, {"temperature": 2.0, "seed": 3}])
 def test_warm_and_cold_are_equal(options: dict[str, Any], model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts that share beginnings of all lengths, in an order that goes back and forth."""
@@ -101,6 +101,35 @@ def test_texts_that_are_made_in_turn(model: Model) -> None:
     assert [one.tokens, two.tokens] == wanted
     del left, one, two
     assert not any(kept.is_busy for kept in model._pool._kept), "what nobody reads is free again"
+
+
+def test_an_interrupt_leaves_a_session_that_works(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in a prompt, and in the loop of the machine: what runs then starts from what is there for certain."""
+    with bittern.load(path, threads=1, store=Store(path.parent / "store")) as model:
+        text = _text(30)
+        wanted = _tokens(model, text, 20)
+        for name in ("feed", "forward", "greedy", "likeliest"):
+            model._pool._kept[-1].tokens = []
+            session: Any = model._pool._kept[-1].session
+            if not hasattr(session, name):
+                continue
+            whole, calls = getattr(session, name), list[int]()
+
+            def interrupted(*given: Any, _whole: Any = whole, _calls: list[int] = calls, **more: Any) -> Any:
+                found = _whole(*given, **more)
+                _calls.append(1)
+                if len(_calls) == 3:
+                    raise KeyboardInterrupt
+                return found
+
+            with monkeypatch.context() as patched:
+                patched.setattr(session, name, interrupted)
+                try:
+                    _tokens(model, text, 20)
+                except KeyboardInterrupt:
+                    assert len(calls) == 3
+            assert not model._pool._kept[-1].is_busy
+            assert _tokens(model, text, 20) == wanted
 
 
 def test_memory_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

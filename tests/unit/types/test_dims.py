@@ -1,7 +1,10 @@
 """Dimension algebra against plain integers: every law is checked by evaluating at random naturals."""
 
+import pickle
 import re
 from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import FrozenInstanceError
 
 import hypothesis.strategies as st
 import pytest
@@ -208,3 +211,21 @@ def test_atoms_state_their_kind() -> None:
     assert (n % 3).terms == (((Ratio("%", n, dim(3)),), 1),)
     with pytest.raises((AssertionError, IndexError)):
         (n // 3).value([])
+
+
+def test_a_copy_is_equal_and_nothing_changes() -> None:
+    d = (symbol(0) + 5) // symbol(1) * 3 % 7 + 1
+    for copy in (pickle.loads(pickle.dumps(d)), deepcopy(d)):
+        assert copy == d and hash(copy) == hash(d) and copy is not d
+    assert d != 1 and d != "d" and dim(1) != 1
+    (atom,) = d.terms[0][0]
+    assert isinstance(atom, Ratio) and atom == deepcopy(atom) and atom != d
+    with pytest.raises(FrozenInstanceError):
+        d.terms = ()  # type: ignore[misc]
+
+
+@given(constant_tree, st.integers(-40, 40))
+def test_a_number_is_a_dimension_too(tree: Tree, k: int) -> None:
+    d = build(tree)
+    assert d + k == d + dim(k) == dim(k) + d and d - k == d - dim(k) and d * k == d * dim(k) == dim(k) * d
+    assert dim(k) - d == -(d - k)
