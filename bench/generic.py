@@ -39,6 +39,7 @@ Array = npt.NDArray[Any]
 Call = Callable[[], object]
 FLAGS = ("-O2", "-shared", "-fPIC")
 BAR = 2.0  # times what the C takes
+WINDOW = 0.003  # s of one repetition: less than a scheduler gives another process
 _MORTON = "use morton\nfn all[n](x: u32[n], y: u32[n]) -> u64[n] {\n  [morton(a, b) for a, b in x, y]\n}\n"
 
 
@@ -132,7 +133,7 @@ def measured(calls: Sequence[Call], repeats: int, patience: float) -> list[list[
     """Return seconds of quiet repetitions of each call, taken in turn."""
     found: list[list[float]] = [[] for _ in calls]
     limit = perf_counter() + patience
-    rounds = [max(1, round(0.02 / max(_once(call), 1e-6))) for call in calls]
+    rounds = [max(1, round(WINDOW / max(_once(call), 1e-6))) for call in calls]
     while min(map(len, found)) < repeats and perf_counter() < limit:
         for place, call in enumerate(calls):
             before, start = quiet.now(), perf_counter()
@@ -170,7 +171,7 @@ def main() -> int:
                 print(f"{peer.name:10} the results differ")
                 missed += 1
                 continue
-            mine, theirs = measured([call, peer.theirs], 5 if given.quick else 25, 10 if given.quick else 60)
+            mine, theirs = measured([call, peer.theirs], 11 if given.quick else 101, 10 if given.quick else 60)
             if min(len(mine), len(theirs)) < 3:
                 print(f"{peer.name:10} not measured: the machine was busy")
                 continue

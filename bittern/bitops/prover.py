@@ -74,8 +74,8 @@ class Prover:
         """Make an unknown between bounds, both included."""
         position = max(self._next, self.sizes)
         self._next = position + 1
-        self.lows[position] = tuple([Bound(self.simple(b.number), b.over) for b in lows])
-        self.highs[position] = tuple([Bound(self.simple(b.number), b.over) for b in highs])
+        self.lows[position] = tuple(dict.fromkeys([Bound(self.simple(b.number), b.over) for b in lows]))
+        self.highs[position] = tuple(dict.fromkeys([Bound(self.simple(b.number), b.over) for b in highs]))
         return symbol(position)
 
     def simple(self, value: Dim) -> Dim:
@@ -204,11 +204,13 @@ class Prover:
             if factor is not None:
                 yield from self._by_bounds(atom, factor, rest, need)
         for known in self._context.known:
+            if not _has_room(value, known):
+                continue
             left = value - known
             constant = left.constant_term
             if self._is_natural(left - constant):
                 yield constant
-            if _no_negative(left - constant) and _weight(left) < _weight(value):
+            if _weight(left) < _weight(value):
                 yield self._beyond(left, need)
 
     def _beyond(self, value: Dim, need: int, over: int = 1) -> "int | None":
@@ -320,6 +322,15 @@ def _parts(value: Dim) -> tuple[Dim, int, int]:
 
 def _no_negative(value: Dim) -> bool:
     return min([factor for _, factor in value.terms], default=0) >= 0
+
+
+def _has_room(value: Dim, known: Dim) -> bool:
+    """Whether no coefficient of value - known is negative, the constant's aside."""
+    given, taken = dict(value.terms), dict(known.terms)
+    for monomial, factor in known.terms:
+        if monomial and factor > given.get(monomial, 0):
+            return False
+    return all(factor >= 0 or monomial in taken for monomial, factor in value.terms)
 
 
 def _weight(value: Dim) -> int:

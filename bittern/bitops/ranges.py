@@ -134,8 +134,9 @@ class Ranges:
     def between(self, step: Step, choices: Sequence[Dim], lows: Sequence[Dim] = (), highs: Sequence[Dim] = ()) -> Dim:
         """Make an unknown that is one of the choices and obeys the bounds."""
         proves = self.prover.proves
-        below = [low for low in (ZERO, *choices) if all(proves(c - low) for c in choices)]
-        above = [high for high in (*choices, *self._tops(choices)) if all(proves(high - c) for c in choices)]
+        tops = dict.fromkeys((*choices, *self._tops(choices)))
+        below = [low for low in dict.fromkeys((ZERO, *choices)) if all(proves(c - low) for c in choices)]
+        above = [high for high in tops if all(proves(high - c) for c in choices)]
         return self._bounded(step.result.type, [*lows, *below], [*highs, *above])
 
     def implied(self, mask: Value, truth: bool) -> list[Dim]:
@@ -173,8 +174,8 @@ class Ranges:
     def chosen(self, step: Step, choices: Sequence[Dim]) -> Dim:
         """Make an unknown that is the first choice where a mask is set, else the second."""
         sides = [self.implied(step.operands[0], truth) for truth in (True, False)]
-        below = [low for low in (ZERO, *choices) if self._holds_for(sides, [c - low for c in choices])]
-        tops = (*choices, *self._tops(choices))
+        below = [low for low in dict.fromkeys((ZERO, *choices)) if self._holds_for(sides, [c - low for c in choices])]
+        tops = dict.fromkeys((*choices, *self._tops(choices)))
         above = [high for high in tops if self._holds_for(sides, [high - c for c in choices])]
         return self._bounded(step.result.type, below, above)
 
@@ -200,7 +201,7 @@ class Ranges:
         lows, highs = [low for low, _ in ranges if low is not None], [high for _, high in ranges if high is not None]
         below = [dim(min(lows))] if len(lows) == len(ranges) else []
         above = [dim(max(highs))] if len(highs) == len(ranges) else []
-        tops = [top for top in (*choices, *self._tops(choices)) if self._fixed(top)]
+        tops = [top for top in dict.fromkeys((*choices, *self._tops(choices))) if self._fixed(top)]
         above += [top for top in tops if all(self.prover.proves(top - c) for c in choices)]
         return self._bounded(of, below, above)
 

@@ -157,11 +157,28 @@ def test_a_part_of_a_graph_is_cut_at_its_inputs() -> None:
     assert first.tobytes() == (a + b).tobytes() and second.tobytes() == a.tobytes()
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_one_of_several_threads_does_the_work(shared: bool) -> None:
-    x = param(0, tensor(F32, 40))
-    lowered = lower(function([Parameter(tensor(F32, 40))], node("neg", [x], {}, tensor(F32, 40))), shared=shared)
-    assert any(s.kind == "parallel" for s in lowered.kernel.body.steps) == shared
+def _parallel(function_: Function, **options: Any) -> list[int]:
+    """The rounds of each parallel loop of a kernel."""
+    steps = lower(function_, **options).kernel.body.steps
+    numbers = {s.results[0]: s.attributes["bits"][0] for s in steps if s.kind == "const"}
+    return [numbers[s.operands[1]] for s in steps if s.kind == "parallel"]
+
+
+def test_threads_divide_what_is_independent_and_leave_the_rest_to_one() -> None:
+    wide = tensor(F32, 3, 640)
+    x = param(0, wide)
+    negated = function([Parameter(wide)], node("neg", [x], {}, wide))
+    assert _parallel(negated) == [3] and wrong(negated) == 0
+    assert _parallel(negated, shared=False) == []
+    two = function([Parameter(wide)], node("neg", [x], {}, wide), node("abs", [x], {}, wide))
+    assert _parallel(two) == [3, 3] and wrong(two) == 0
+    total = node("sum", [x], {}, tensor(F32, 3))
+    chained = node("sub", [total, node("reverse", [total], {"axis": 0}, tensor(F32, 3))], {}, tensor(F32, 3))
+    after = function([Parameter(wide)], chained)
+    assert _parallel(after) == [1] and wrong(after) == 0
+    written = node("update", [x, param(1, tensor(U32)), param(2, tensor(F32, 640))], {}, wide)
+    moved = function([Parameter(wide), Parameter(tensor(U32)), Parameter(tensor(F32, 640))], written)
+    assert _parallel(moved) == [1] and wrong(moved) == 0
 
 
 def test_what_cannot_be_a_kernel_is_refused() -> None:

@@ -50,7 +50,8 @@ def wrong(function: Function, dims: tuple[int, ...], tier: Tier) -> int:
     for seed in (1, 2):
         given = arguments(function, dims, seed)
         held = memory(lowered, given)
-        run_kernel(compiled, (), held)
+        for thread in range(seed):  # one thread, then the shares of two
+            run_kernel(compiled, (), held, thread=thread, threads=seed)
         count += differences(results(lowered, held), expected(function, given, dims))
     return count
 

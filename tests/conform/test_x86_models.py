@@ -63,7 +63,7 @@ def _bound(folder: Path, element: str = "q4_1", cache: str = "f16") -> Bound:
     return bind_checkpoint(open_gguf(path), LIBRARY, cache)
 
 
-@pytest.mark.req("K014", "K043")
+@pytest.mark.req("K047", "C043")
 @pytest.mark.parametrize("cache", ["f16", "f32", "int8"])
 @pytest.mark.parametrize("name", f.DECODERS)
 def test_families(name: str, cache: str, kept: Path) -> None:
@@ -81,7 +81,7 @@ def test_families(name: str, cache: str, kept: Path) -> None:
 
 
 @pytest.mark.parametrize("element", ["f32", "f16", "bf16", *f.PLAIN_AND_BLOCKS[3:]])
-@pytest.mark.req("K044")
+@pytest.mark.req("K016")
 def test_formats(element: str, tmp_path: Path, kept: Path) -> None:
     if element in SLOW and not os.environ.get("BITTERN_EXHAUSTIVE"):
         pytest.skip("a minute to compile by the generic lowering; BITTERN_EXHAUSTIVE=1 runs it")
@@ -94,7 +94,7 @@ def test_formats(element: str, tmp_path: Path, kept: Path) -> None:
         assert np.array_equal(_run(session, tokens, [TOKENS]), wanted)
 
 
-@pytest.mark.req("K045")
+@pytest.mark.req("C043", "C044")
 @pytest.mark.parametrize("tier", HERE)
 @pytest.mark.parametrize("cache", ["f16", "int8"])
 def test_tiers(tier: str, cache: str, tmp_path: Path, kept: Path) -> None:
@@ -118,7 +118,7 @@ def wanted(model: X86Model) -> Any:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 4])
-@pytest.mark.req("K046")
+@pytest.mark.req("K047")
 def test_threads(threads: int, model: X86Model, wanted: Any, kept: Path) -> None:
     session = X86(threads=threads).load(model.bound, kept).start(64)
     assert np.array_equal(_run(session, _tokens(TOKENS, 100), [TOKENS - 5, 4, 1]), wanted)

@@ -157,7 +157,7 @@ class _Map:
 
     def write(self, targets: "dict[int, View]") -> None:
         """Write leaves of the result, all in one loop."""
-        with over(self.c.e, self.count) as place:
+        with over(self.c.e, self.count, apart=True) as place:
             for (_, target), view in zip(targets.items(), self.element(place, list(targets)), strict=True):
                 fill(self.c.e, _row(target, place), view)
 

@@ -49,6 +49,7 @@ class Emitter(Builder):
         self.clock = 0  # counts arrays in registers
         self.guards: list[tuple[int, int]] = []  # block and clock of each step that may be made anew
         self.declare_scratch: Callable[[str, int], View] | None = None
+        self.apart: list[Step] = []  # loops whose rounds are independent of each other
         self.makers: dict[Value, Step] = {}
         self.known_places: dict[Value, Place] = {}
         self.free: tuple[tuple[str, int, str], ...] = ()  # scratch to be used again: element, size, name

@@ -57,14 +57,19 @@ def materialised(e: Emitter, view: View) -> Memory:
 
 
 @contextmanager
-def over(e: Emitter, count: int) -> Iterator[Place]:
-    """Open a loop over 0..count; its index is a place. A single round needs no loop."""
+def over(e: Emitter, count: int, apart: bool = False) -> Iterator[Place]:
+    """Open a loop over 0..count; its index is a place. A single round needs no loop.
+
+    apart: its rounds write different places, and read nothing that another one writes.
+    """
     if count == 1:
         yield ZERO
         return
     with e.loop(0, count) as loop:
         (index,) = loop
         yield variable(index.value, 0, count - 1)
+    if apart:
+        e.apart.append(e.open[-1].steps[-1])
 
 
 # --- values in registers
@@ -144,7 +149,7 @@ def _fill_flat(e: Emitter, target: View, view: View) -> bool:
 def _fill_nested(e: Emitter, target: View, view: View, outer: Places) -> None:
     size = view.shape[len(outer)]
     if len(outer) < len(view.shape) - 1:
-        with over(e, size) as place:
+        with over(e, size, apart=True) as place:
             _fill_nested(e, target, view, (*outer, place))
         return
 
@@ -156,7 +161,7 @@ def _fill_nested(e: Emitter, target: View, view: View, outer: Places) -> None:
 
 def _one_by_one(e: Emitter, target: View, view: View, places_of: _Axis, low: int, high: int) -> None:
     if low < high:
-        with over(e, high - low) as place:
+        with over(e, high - low, apart=True) as place:
             places = places_of(place + low)
             store(e, target, places, view.at(e, places))
 
@@ -173,7 +178,7 @@ def _in_vectors(e: Emitter, target: View, view: View, places_of: _Axis, size: in
         mark = e.mark()
         try:
             e.lanes = count
-            with over(e, size // count) as place:
+            with over(e, size // count, apart=True) as place:
                 places = places_of(place * count + lane(count))
                 store(e, target, places, view.at(e, places))
             e.lanes = 0

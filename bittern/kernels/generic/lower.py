@@ -29,6 +29,7 @@ from bittern.kernels.generic.emitter import Emitter
 from bittern.kernels.generic.filling import fill, is_there, materialised
 from bittern.kernels.generic.frames import VIEWED, WRITES, Frame, Layout
 from bittern.kernels.generic.scalars import stored
+from bittern.kernels.generic.sharing import shared as for_threads
 from bittern.kernels.generic.views import Memory, View, memory
 from bittern.types.values import Tensor, Token, Type, storage_shape
 
@@ -70,14 +71,14 @@ class Lowered:
 def lower(function: Function, dims: Sequence[int] = (), *, name: str = "", shared: bool = True) -> Lowered:
     """Return a function at given dimensions as a kernel.
 
-    dims: a number for each dimension parameter. shared: the kernel may be called by several threads at once; one of
-    them does the work. BitternError B201 if the function has effects or needs the reals.
+    dims: a number for each dimension parameter. shared: the kernel may be called by several threads at once, which
+    divide the work or leave it to one of them. BitternError B201 if the function has effects or needs the reals.
     """
     sizes = tuple(int(size) for size in dims)
     assert len(sizes) == function.dims, (function, sizes)
     _refuse(function)
     layout = Layout(Emitter(name or function.name), control=CONTROL)
-    return _Lowering(layout, function, sizes).run(shared)
+    return _Lowering(layout, function, sizes).run(is_shared=shared)
 
 
 def lower_nodes(
@@ -132,7 +133,7 @@ class _Lowering:
         self.outputs = _tensors(function.result.type)
         self.taken = self._taken()
 
-    def run(self, shared: bool) -> Lowered:
+    def run(self, is_shared: bool) -> Lowered:
         """Return the kernel."""
         e = self.e
         arguments = [
@@ -143,12 +144,9 @@ class _Lowering:
             arguments[self.taken[k]] if k in self.taken else self._declare(f"r{k}", t, "write")
             for k, t in enumerate(self.outputs)
         ]
-        if shared:
-            with e.parallel(0, 1):
-                self._fill(arguments, results)
-        else:
-            self._fill(arguments, results)
-        made = without_dead(e.build())
+        self._fill(arguments, results)
+        made = e.build()
+        made = without_dead(for_threads(e, made, e.apart) if is_shared else made)
         used = {name for name in self.c.constant_arrays if any(b.name == name for b in made.buffers)}
         scratch = [b for b in made.buffers if b.access == "scratch"]
         outside = [b for b in made.buffers if b.access != "scratch"]
