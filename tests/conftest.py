@@ -2,8 +2,10 @@
 
 import hashlib
 import os
+import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,11 @@ from bittern.runtime.pinned import PinnedModel
 ROOT = Path(__file__).resolve().parent.parent
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does; two workers share two cores
 
+
+# A runner in the background ignores interrupts, and so would every process that a test starts to interrupt it.
+with suppress(ValueError):  # not the main thread
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("free", deadline=None)
 # The same cases in every run, and a slow machine is no fault.
