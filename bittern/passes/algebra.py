@@ -11,11 +11,11 @@ from functools import cache
 import numpy as np
 
 from bittern.bitops.rewrites import Term, parse
-from bittern.graph.node import Attribute, Function, Node, const, node, walk
+from bittern.graph.node import Attribute, Function, Node, const, node
 from bittern.graph.rules import result_type
 from bittern.passes.algebra_rules import CONVERSIONS, RULES, Conversion, Rule, covers
 from bittern.passes.known import is_constant, is_open, number_of, spread
-from bittern.passes.rewriting import bodies_of
+from bittern.passes.rewriting import with_bodies
 from bittern.passes.table import Context, Fact, Pass
 from bittern.types.elements import BIT, U32, Element
 from bittern.types.values import Tensor
@@ -190,14 +190,7 @@ def apply_conversion(row: Conversion, of: Node, source: Node) -> Node | None:
 
 def _left(function: Function, context: Context) -> Node | None:
     """Return a node that matches a rule."""
-    stack = [function]
-    while stack:
-        current = stack.pop()
-        for n in walk(current.result):
-            if rewritten(n) is not None:
-                return n
-            stack.extend(bodies_of(n))
-    return None
+    return next((each for each in with_bodies(function) if rewritten(each) is not None), None)
 
 
 PASS = Pass(

@@ -5,9 +5,9 @@ A call that reads constant weights is offered to the plan (`Context.repack`), wh
 layout of its own in its place, with the repacking as a node.
 """
 
-from bittern.graph.node import Function, Node, walk
+from bittern.graph.node import Function, Node
 from bittern.passes.layout_rules import ROWS, Layout
-from bittern.passes.rewriting import bodies_of
+from bittern.passes.rewriting import with_bodies
 from bittern.passes.table import Context, Fact, Pass
 
 _BY_KIND: dict[str, list[Layout]] = {}
@@ -34,14 +34,7 @@ def rewritten(of: Node) -> Node | None:
 
 def _left(function: Function, context: Context) -> Node | None:
     """Return a node that matches a row."""
-    stack = [function]
-    while stack:
-        current = stack.pop()
-        for n in walk(current.result):
-            if rewritten(n) is not None:
-                return n
-            stack.extend(bodies_of(n))
-    return None
+    return next((each for each in with_bodies(function) if rewritten(each) is not None), None)
 
 
 PASS = Pass(

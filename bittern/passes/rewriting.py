@@ -16,6 +16,15 @@ def bodies_of(of: Node) -> Iterator[Function]:
         yield from functions_of(of)
 
 
+def with_bodies(function: Function) -> Iterator[Node]:
+    """Yield the nodes of a function and of all bodies in it."""
+    stack = [function]
+    while stack:
+        for each in walk(stack.pop().result):
+            yield each
+            stack.extend(bodies_of(each))
+
+
 def in_bodies(
     function: Function, change: Callable[[Function], Function], done: dict[bytes, Function] | None = None
 ) -> Function:

@@ -138,17 +138,19 @@ def _whole_attention(
     return store, cache, query, key, factor, (*scaling, *query.covers, *key.covers, store)
 
 
-def attention_of_few(apply: Apply, scene: Scene) -> Region | None:
-    """Turn, store and attend in one kernel, a round for each head, straight to 8 bits; for few tokens."""
-    if scene.tokens is None or scene.tokens > FEW or apply.name != "quantise.quantise":
+def _quantised(apply: Apply, scene: Scene) -> Apply | None:
+    """Return what a quantisation alone reads the result of, through reshapes."""
+    if apply.name != "quantise.quantise":
         return None
     source = scene.through(apply.arguments[0])
-    attend = scene.maker(source)
-    if attend is None or not scene.private(source, apply):
-        return None
-    found = _whole_attention(attend, scene)
-    view = _view(attend, scene)
-    if found is None or view is None or found[1].shape[4] % _CODES:
+    return scene.maker(source) if scene.private(source, apply) else None
+
+
+def attention_of_few(apply: Apply, scene: Scene) -> Region | None:
+    """Turn, store and attend in one kernel, a round for each head, straight to 8 bits; for few tokens."""
+    attend = _quantised(apply, scene) if scene.tokens is not None and scene.tokens <= FEW else None
+    found, view = (_whole_attention(attend, scene), _view(attend, scene)) if attend is not None else (None, None)
+    if attend is None or found is None or view is None or found[1].shape[4] % _CODES:
         return None
     store, cache, query, key, factor, covers = found
     out, halves = codes_of(apply, scene)
@@ -174,15 +176,9 @@ def attention_of_many(apply: Apply, scene: Scene) -> Region | None:
 
 def attention_to_codes(apply: Apply, scene: Scene) -> Region | None:
     """Turn and store all tokens, then attend for all of them, straight to 8 bits."""
-    if apply.name != "quantise.quantise":
-        return None
-    source = scene.through(apply.arguments[0])
-    attend = scene.maker(source)
-    if attend is None or not scene.private(source, apply):
-        return None
-    found = _whole_attention(attend, scene)
-    view = _view(attend, scene)
-    if found is None or view is None or found[1].shape[4] % _CODES:
+    attend = _quantised(apply, scene)
+    found, view = (_whole_attention(attend, scene), _view(attend, scene)) if attend is not None else (None, None)
+    if attend is None or found is None or view is None or found[1].shape[4] % _CODES:
         return None
     store, cache, query, key, factor, covers = found
     out, halves = codes_of(apply, scene)
