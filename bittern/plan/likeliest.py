@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from bittern.plan.flow import Value
 from bittern.plan.plan import Launch, Plan, Recipe, Region
-from bittern.plan.step import PARTS
+from bittern.plan.step import PARTS, followed_by
 from bittern.types.dims import dim
 from bittern.types.elements import ELEMENTS
 from bittern.types.values import Tensor
@@ -34,8 +34,6 @@ def likeliest(plan: Plan) -> Likeliest:
         Launch(Recipe("argmax_parts", (vocab, PARTS)), {"x": logits}, parts, sizes, label="argmax", barrier=True),
         Launch(Recipe("argmax_join", (PARTS,)), parts, {"y": chosen}, sizes, mode="one", label="argmax"),
     )
-    last = plan.regions[-1]
-    ended = replace(last, launches=(*last.launches[:-1], replace(last.launches[-1], barrier=True)))
-    regions = (*plan.regions[:-1], ended, Region("likeliest", (), launches))
+    regions = followed_by(plan, Region("likeliest", (), launches))
     root = {**plan.root, **{value: value for value in (best, index, chosen)}}
     return Likeliest(replace(plan, regions=regions, root=root, results=(chosen, *plan.results[1:])), chosen)

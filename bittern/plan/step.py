@@ -63,12 +63,17 @@ def greedy(plan: Plan) -> Greedy:
             label="advance",
         ),
     )
-    last = plan.regions[-1]
-    ended = replace(last, launches=(*last.launches[:-1], replace(last.launches[-1], barrier=True)))
-    regions = (*plan.regions[:-1], ended, Region("greedy", (), launches))
+    regions = followed_by(plan, Region("greedy", (), launches))
     root = {**plan.root, **{value: value for value in (best, index, chosen, stop, out, made, flag)}}
     whole = replace(plan, regions=regions, root=root, inputs=(*plan.inputs, stop, out, made, flag))
     return Greedy(whole, token, pos, stop, out, made, flag)
+
+
+def followed_by(plan: Plan, region: Region) -> tuple[Region, ...]:
+    """Return the regions of a plan, a barrier, and one more region."""
+    last = plan.regions[-1]
+    ended = replace(last, launches=(*last.launches[:-1], replace(last.launches[-1], barrier=True)))
+    return (*plan.regions[:-1], ended, region)
 
 
 def _given(plan: Plan, number: int, count: int, label: str) -> Value:
