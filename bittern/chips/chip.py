@@ -16,12 +16,15 @@ import numpy.typing as npt
 
 from bittern.base.errors import BitternError, code, nearest
 from bittern.front.bind import Bound, BoundEncoder
+from bittern.graph.node import Function
+from bittern.lang.library import Library
 from bittern.plan.watch import Watch
 
 UNKNOWN_CHIP = code("R101", "no chip of this name")
 
 Tokens = npt.NDArray[np.uint32]
 Reals = npt.NDArray[np.floating[Any]]
+Arrays = tuple[npt.NDArray[Any], ...]
 
 
 class Session(Protocol):
@@ -171,6 +174,28 @@ class EncodingChip(Protocol):
 
     def load_encoder(self, model: BoundEncoder) -> LoadedEncoder:
         """Prepare an encoder."""
+        ...
+
+
+class LoadedFunction(Protocol):
+    """A function over a batch, prepared for a chip. Its one dimension is the batch."""
+
+    def run(self, inputs: Sequence[npt.NDArray[Any]]) -> Arrays:
+        """Run a batch. inputs: [b, ...] for each parameter, of its element, b >= 1. Returns the results [b, ...]."""
+        ...
+
+
+@runtime_checkable
+class ComputingChip(Protocol):
+    """A chip that also runs functions over batches, such as networks."""
+
+    def load_function(
+        self, function: Function, library: Library, cache: Path | None = None, fuse: bool = True
+    ) -> LoadedFunction:
+        """Prepare a function. cache: a folder for code. fuse: whether a plan may join applications.
+
+        Raises BitternError with the refusal's code where the chip cannot run it.
+        """
         ...
 
 

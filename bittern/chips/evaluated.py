@@ -1,15 +1,18 @@
 """Sessions that run on the evaluator: shared by the chips `reference` (float64) and `vm` (strict)."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from bittern.chips.chip import Reals, Tokens
+from bittern.chips.chip import Arrays, Reals, Tokens
 from bittern.front.bind import Bound, BoundEncoder
 from bittern.graph.evaluate import Program, World, prepare, zeros
 from bittern.graph.node import Function
 
 _PLACES = 3  # token, sequence, position come before the leaves of the cache
+_SAMPLES = 256  # of a batch, evaluated at a time
 
 
 class EvaluatedModel:
@@ -105,3 +108,28 @@ class EvaluatedEncoder:
         if key not in self._programs:
             self._programs[key] = prepare(function, (tokens,), world=self._world)
         return self._programs[key]
+
+
+class EvaluatedFunction:
+    """A function over a batch; programs for every batch size share what they fold."""
+
+    def __init__(self, function: Function, world: World) -> None:
+        self._function, self._world = function, world
+        self._programs: dict[int, Program] = {}
+
+    def run(self, inputs: Sequence[npt.NDArray[Any]]) -> Arrays:
+        """Run a batch; see `LoadedFunction`. Large batches run in parts, so that memory stays small."""
+        rows = len(inputs[0])
+        parts = []
+        for low in range(0, rows, _SAMPLES):
+            here = [each[low : low + _SAMPLES] for each in inputs]
+            found = self._program(len(here[0]))(*here)
+            parts.append(found if isinstance(found, tuple) else (found,))
+        return tuple(
+            np.concatenate(each) if len(each) > 1 else np.asarray(each[0]) for each in zip(*parts, strict=True)
+        )
+
+    def _program(self, rows: int) -> Program:
+        if rows not in self._programs:
+            self._programs[rows] = prepare(self._function, (rows,), world=self._world)
+        return self._programs[rows]

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
-from bittern.chips.evaluated import EvaluatedEncoder, EvaluatedModel
+from bittern.chips.evaluated import EvaluatedEncoder, EvaluatedFunction, EvaluatedModel
 from bittern.chips.vm.kernels import kernels
 from bittern.chips.vm.premises import check_arithmetic
 from bittern.front.bind import Bound, BoundEncoder
 from bittern.graph.evaluate import World
+from bittern.graph.node import Function
+from bittern.lang.library import Library
 
 
 class Vm:
@@ -26,6 +28,13 @@ class Vm:
         """Prepare an encoder. Raises R113."""
         check_arithmetic()
         return EvaluatedEncoder(model, World(kernels=kernels(model.library, [model.encode])))
+
+    def load_function(
+        self, function: Function, library: Library, cache: Path | None = None, fuse: bool = True
+    ) -> EvaluatedFunction:
+        """Prepare a function over a batch. Raises R113."""
+        check_arithmetic()
+        return EvaluatedFunction(function, World(kernels=kernels(library, [function])))
 
 
 CHIP = Vm()

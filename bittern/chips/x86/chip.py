@@ -5,9 +5,12 @@ from pathlib import Path
 from bittern.base.errors import BitternError, code
 from bittern.chips.machine.code_cache import CodeCache
 from bittern.chips.x86.features import Tier, is_here, read, tier
+from bittern.chips.x86.function import X86Function
 from bittern.chips.x86.session import X86Model
 from bittern.front.bind import Bound
 from bittern.graph.evaluate import World
+from bittern.graph.node import Function
+from bittern.lang.library import Library
 
 NOT_HERE = code("R165", "the processor or the system is none that the chip knows")
 
@@ -52,6 +55,13 @@ class X86:
 
         code_cache = None if cache is None else CodeCache(cache / "code")
         return X86Model(model, self.chosen(), self.threads, code_cache, world)
+
+    def load_function(
+        self, function: Function, library: Library, cache: Path | None = None, fuse: bool = True
+    ) -> X86Function:
+        """Prepare a function over a batch. Raises P101, R161 to R165; P102 at the first run of a batch size."""
+        code_cache = None if cache is None else CodeCache(cache / "code")
+        return X86Function(function, library, self.chosen(), self.threads, code_cache, fuse)
 
 
 CHIP = X86()

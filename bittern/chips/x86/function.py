@@ -1,0 +1,101 @@
+"""A function of batches on the x86-64 chip: a plan, code and memory for a few batch sizes, made when first wanted.
+
+Batches run at sizes that are powers of two, up to `MOST`; the last samples of a batch are repeated to fill a size, and
+what they give is dropped. Small work stays on the calling thread: waking another would take longer.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bittern.chips.chip import Arrays
+from bittern.chips.machine.code_cache import CodeCache
+from bittern.chips.x86.cut import Cut, input_bytes
+from bittern.chips.x86.features import Tier
+from bittern.chips.x86.routines import Routines
+from bittern.chips.x86.threads import Crew
+from bittern.chips.x86.weights import Bytes, Weights, aligned
+from bittern.graph.evaluate import World
+from bittern.graph.node import Function
+from bittern.lang.library import Library
+from bittern.plan.flow import Value
+from bittern.plan.plan import Plan
+from bittern.plan.planner import plan_of
+from bittern.plan.rules import KNOWN, RULES
+
+MOST = 256  # samples of one run
+ALONE = 1 << 22  # multiply-accumulates of a run up to which one thread does it
+
+
+class X86Function:
+    """See the module. fuse: whether plans join several applications in one region."""
+
+    def __init__(
+        self,
+        function: Function,
+        library: Library,
+        tier: Tier,
+        threads: int,
+        cache: CodeCache | None,
+        fuse: bool = True,
+    ) -> None:
+        self.function, self.library, self.fuse = function, library, fuse
+        self._crew, self._alone = Crew(threads), Crew(1)
+        self._routines = Routines(tier, cache)
+        self._weights = Weights(self._crew, self._routines, World)
+        self._cuts: dict[int, _Batch] = {}
+
+    def plan(self, batch: int) -> Plan:
+        """Plan the function for so many samples. Raises P101, P102."""
+        return plan_of(self.function, RULES, KNOWN, self.library, {0: batch}, fuse=self.fuse)
+
+    def cut(self, batch: int) -> Cut:
+        """Return the cut that runs so many samples."""
+        return self._batch(batch).cut
+
+    def run(self, inputs: Sequence[npt.NDArray[Any]]) -> Arrays:
+        """Run a batch. inputs: [b, ...] each, of the parameter's element. Returns the results [b, ...]."""
+        rows = len(inputs[0])
+        if rows <= MOST and not rows & (rows - 1) and rows in self._cuts:
+            return self._cuts[rows].run(inputs)
+        parts: list[Arrays] = []
+        for low in range(0, rows, MOST):
+            here = [each[low : low + MOST] for each in inputs]
+            count = len(here[0])
+            size = 1 << (count - 1).bit_length()
+            if size > count:
+                here = [np.concatenate([each, np.repeat(each[-1:], size - count, axis=0)]) for each in here]
+            parts.append(tuple(each[:count] for each in self._batch(size).run(here)))
+        return tuple(np.concatenate(each) if len(each) > 1 else each[0] for each in zip(*parts, strict=True))
+
+    def _batch(self, size: int) -> "_Batch":
+        if size not in self._cuts:
+            plan = self.plan(size)
+            work = sum(launch.macs.value((size,)) for launch in plan.launches)
+            crew = self._alone if work <= ALONE else self._crew
+            inputs = {value: aligned(input_bytes(plan, value, (size,))) for value in plan.inputs}
+            self._cuts[size] = _Batch(Cut(plan, size, inputs, crew, self._routines, self._weights), size, inputs)
+        return self._cuts[size]
+
+
+class _Batch:
+    """A cut for one batch size with views of its inputs and results."""
+
+    def __init__(self, cut: Cut, size: int, inputs: dict[Value, Bytes]) -> None:
+        self.cut, self._size = cut, size
+        self._inputs = [_view(inputs[value], value, size) for value in cut.plan.inputs]
+        self._results = [cut.result(leaf) for leaf in range(len(cut.plan.results))]
+
+    def run(self, inputs: Sequence[npt.NDArray[Any]]) -> Arrays:
+        for room, given in zip(self._inputs, inputs, strict=True):
+            room[...] = given
+        self.cut.run(self._size)
+        return tuple(each.copy() for each in self._results)
+
+
+def _view(memory: Bytes, value: Value, batch: int) -> npt.NDArray[Any]:
+    shape = tuple(size.value((batch,)) for size in value.type.shape)
+    count = int(np.prod(shape))
+    return memory.view(value.type.element.storage)[:count].reshape(shape)

@@ -1,0 +1,119 @@
+"""A loaded network: arrays in, arrays out, on whatever chip is here.
+
+A sample or a batch goes in; every chip gives the same bits. Where the machine has no native chip, or gives no
+executable memory, the chip `vm` runs it.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bittern.base.errors import BitternError, code
+from bittern.base.progress import Progress
+from bittern.chips.chip import Chip, ComputingChip, LoadedFunction
+from bittern.chips.machine.memory import EXECUTABLE_MEMORY_REFUSED
+from bittern.front.network.network import Network, Port
+from bittern.runtime.choice import ANYWHERE, AUTO, chosen
+from bittern.types.arrays import canonical, is_valid
+
+WRONG_INPUTS = code("N401", "a network is given another number of inputs than it has")
+WRONG_SHAPE = code("N402", "an input has another shape than the network's")
+WRONG_VALUES = code("N403", "an input holds what its element cannot")
+EMPTY_BATCH = code("N404", "a batch holds no sample")
+NO_NETWORKS = code("N405", "the chip does not run networks")
+
+Array = npt.NDArray[Any]
+
+
+class NetworkModel:
+    """A network and the chip that runs it.
+
+    network: what it is. chip: what it runs on; "auto" takes the native one of this machine, else `vm`. threads: 0 for
+    all cores. tier: a feature level, "" for the best. cache: a folder for compiled code, or None. fuse: whether a plan
+    may join layers. Raises R101, R115, and what the chip raises.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        chip: str = AUTO,
+        threads: int = 0,
+        tier: str = "",
+        cache: Path | None = None,
+        fuse: bool = True,
+        progress: Progress | None = None,
+    ) -> None:
+        self.network = network
+        self.chip, self._loaded = _prepared(network, chip, threads, tier, cache, fuse, progress or Progress())
+
+    def run(self, *inputs: npt.ArrayLike) -> Any:
+        """Run one sample or a batch of them.
+
+        inputs: for each input an array of its shape, or of that shape with the batch in front. Returns the output, or
+        a dict of outputs by name where there are several; with a batch axis if the inputs have one.
+        Raises N401 to N404.
+        """
+        ports = self.network.inputs
+        if len(inputs) != len(ports):
+            names = ", ".join(f"`{port.name}`" for port in ports)
+            raise BitternError(WRONG_INPUTS, f"{len(inputs)} inputs are given.", f"The network takes {names}.")
+        given = [np.asarray(each) for each in inputs]
+        is_single = all(array.shape == port.shape for array, port in zip(given, ports, strict=True))
+        arrays = [_checked(array[None] if is_single else array, port) for array, port in zip(given, ports, strict=True)]
+        _check_batch(arrays, ports)
+        results = [each[0] if is_single else each for each in self._loaded.run(arrays)]
+        if len(results) == 1:
+            return results[0]
+        return {port.name: each for port, each in zip(self.network.outputs, results, strict=True)}
+
+
+def _checked(array: Array, port: Port) -> Array:
+    """Return an input as its element is stored. Raises N402, N403."""
+    if array.shape[1:] != port.shape or array.ndim != len(port.shape) + 1:
+        raise BitternError(
+            WRONG_SHAPE,
+            f"The input `{port.name}` has shape {list(array.shape)}.",
+            f"Give one sample of shape {list(port.shape)}, or a batch of them in front.",
+        )
+    if port.element.is_float:
+        return canonical(np.ascontiguousarray(array, port.element.storage), port.element)
+    if not is_valid(array, port.element):
+        low, high = (array.min(), array.max()) if array.size else (0, 0)
+        allowed = f"{port.element.low} to {port.element.high}"
+        what = "-1 and +1" if port.element.name == "b1" else f"whole numbers from {allowed}"
+        raise BitternError(
+            WRONG_VALUES,
+            f"The input `{port.name}` holds {array.dtype} from {low} to {high}, but is {port.element}.",
+            f"Give {what}.",
+        )
+    return np.ascontiguousarray(array, port.element.storage)
+
+
+def _check_batch(arrays: list[Array], ports: tuple[Port, ...]) -> None:
+    """Raise N402 where batches differ in length, N404 for none."""
+    counts = {len(each) for each in arrays}
+    if 0 in counts:
+        raise BitternError(EMPTY_BATCH, "The batch is empty.", "Give at least one sample.")
+    if len(counts) > 1:
+        told = ", ".join(f"{len(each)} of `{port.name}`" for each, port in zip(arrays, ports, strict=True))
+        raise BitternError(WRONG_SHAPE, f"The batches differ: {told}.", "Give as many samples of each input.")
+
+
+def _prepared(
+    network: Network, name: str, threads: int, tier: str, cache: Path | None, fuse: bool, progress: Progress
+) -> tuple[Chip, LoadedFunction]:
+    """Return the chip and the network prepared for it; `vm` where the best one gets no executable memory."""
+    made = chosen(name, threads, tier)
+    if not isinstance(made, ComputingChip):
+        raise BitternError(NO_NETWORKS, f"The chip `{name}` runs no networks.", f"Run it on `{ANYWHERE}`.")
+    try:
+        return made, made.load_function(network.function, network.library, cache, fuse)
+    except BitternError as refusal:
+        if refusal.code != EXECUTABLE_MEMORY_REFUSED or name != AUTO or tier:
+            raise
+        progress.warn(f"{refusal.what} The chip `{ANYWHERE}` runs the network, slowly, with equal bits.")
+        other = chosen(ANYWHERE)
+        assert isinstance(other, ComputingChip), other
+        return other, other.load_function(network.function, network.library, cache, fuse)
