@@ -43,6 +43,12 @@ def _quantise_rows(n: int, halves: bool, split: bool) -> Kernel:
     return quantise_rows(n, halves=halves, split=split)
 
 
+def _quantise_whole_rows(n: int, split: bool) -> Kernel:
+    from bittern.kernels.quantise import quantise_whole_rows
+
+    return quantise_whole_rows(n, split=split)
+
+
 def _norm_rows(n: int, eps: float, codes: bool, halves: bool, split: bool) -> Kernel:
     from bittern.kernels.norms import norm_rows
 
@@ -160,6 +166,7 @@ RECIPES: Mapping[str, Build] = {
     "matvec":         _matvec,
     "matmul":         _matmul,
     "quantise_rows":  _quantise_rows,
+    "quantise_whole_rows": _quantise_whole_rows,
     "norm_rows":      _norm_rows,
     "norm_residual":  _norm_residual,
     "gate_rows":      _gate_rows,

@@ -201,6 +201,8 @@ class _Layer:
                 return inputs[0][start : start + counts[index]]
             case "call":
                 return self._call(node, inputs, dims, label)
+            case "if" if node.inputs[0].kind == "const":
+                return _Layer(self._flow, self._known, self._path).run(_taken(node), dims, _flat(inputs[1:]))
         if node.kind == "map" and (found := _mapped(node, self._known)) is not None:
             return self._mapped(node, found, inputs, dims, label)
         made = Apply(node.kind, _flat(inputs), (), node, dims=dims, label=self._label(label))
@@ -345,6 +347,15 @@ def _is_whole(result: Node, made: Node) -> bool:
         return False
     items = [(i.kind, i.inputs[0].id, i["index"]) for i in result.inputs if i.kind == "item"]
     return items == [("item", made.id, k) for k in range(len(made.type.items))] and len(items) == len(result.inputs)
+
+
+def _taken(node: Node) -> Function:
+    """Return the branch that an `if` of a known condition takes."""
+    data = node.inputs[0]["data"]
+    assert isinstance(data, Blob)
+    chosen = node["then" if any(bytes(data.read())) else "otherwise"]
+    assert isinstance(chosen, Function)
+    return chosen
 
 
 def _callee(call: Node, dims: Sequence[Dim]) -> tuple[Function, tuple[Dim, ...]]:

@@ -5,7 +5,7 @@ that ends them. Of the rules that match, the first in the table wins: they stand
 the generic one. Without fusing only rules that cover a single application are asked.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from bittern.base.errors import BitternError, code
@@ -48,15 +48,16 @@ def plan_of(
     scene = Scene(flow, (dims or {}).get(0), library, dropped)
     for apply in flow.applies:
         _note_known(apply, scene)
-    banned, regions = set(without), []
+    banned, regions, needed = set(without), list[Region](), set(flow.results)
     for apply in reversed(flow.applies):
-        if apply in scene.covered:
-            continue
+        if apply in scene.covered or needed.isdisjoint(apply.results):
+            continue  # what nothing reads, or what all that read it know as a number, is not made
         region = _region(apply, scene, [(name, rule) for name, rule in rules if name not in banned], fuse)
         if watch is not None:
             watch(apply, scene, region)
         scene.covered.update(region.covers)
         scene.same.update(region.same)
+        needed.update(_needs(region))
         regions.append(region)
     regions.reverse()
     root = _roots(flow.inputs, regions, scene)
@@ -64,6 +65,15 @@ def plan_of(
     sizes = {root[value]: size for region in regions for value, size in region.bytes.items()}
     inputs, results = flow.inputs, flow.results
     return Plan(function.name, names, inputs, results, ordered, root, dict(scene.known), sizes, function.id.hex())
+
+
+def _needs(region: Region) -> Iterator[Value]:
+    """Yield the values that have to be there for a region; of one that is only noted, all that it covers reads."""
+    yield from region.same.values()
+    if not region.launches and not region.same:
+        yield from (value for apply in region.covers for value in apply.arguments)
+    for launch in region.launches:
+        yield from (value_of(operand) for operand in (*launch.reads.values(), *launch.writes.values()))
 
 
 def _note_known(apply: Apply, scene: Scene) -> None:

@@ -2,7 +2,7 @@
 
 from bittern.kernels.tiles import TILES
 from bittern.plan.planner import Rule
-from bittern.plan.rules import attention, embedding, generic, products, rows
+from bittern.plan.rules import attention, embedding, generic, products, rows, ternary
 
 # fmt: off
 RULES: tuple[tuple[str, Rule], ...] = (
@@ -13,6 +13,10 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("quantise",              rows.quantise),
     ("product_and_residual",  products.product_and_residual),
     ("product",               products.product),
+    ("norm_and_quantise_row", ternary.norm_and_quantise_row),
+    ("quantise_row",          ternary.quantise_row),
+    ("ternary_and_residual",  ternary.product_and_residual),
+    ("ternary_product",       ternary.product),
     ("attention_of_many",     attention.attention_of_many),
     ("attention",             attention.attention_alone),
     ("store",                 attention.store_alone),
@@ -34,6 +38,8 @@ KNOWN = frozenset(
     {
         "norms.rms_norm",
         "quantise.quantise",
+        "ternary.quantise_row",
+        "ternary.matvec_ternary",
         "rotary.rotary_pairs",
         "rotary.rotary_halves",
         "rotary.rotary_table",

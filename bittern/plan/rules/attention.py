@@ -123,8 +123,8 @@ def _whole_attention(
     made, factor = scene.maker(q), 1.0
     scaling: tuple[Apply, ...] = ()
     if made is not None and (found := factor_of(made, scene)) is not None and scene.private(q, attend):
-        factor, q, spread = found
-        scaling = (spread, made)
+        factor, q = found
+        scaling = (made,)
         user = made
     else:
         user = attend

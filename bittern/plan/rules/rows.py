@@ -131,12 +131,12 @@ def scale(apply: Apply, scene: Scene) -> Region | None:
     factor = factor_of(apply, scene)
     if factor is None:
         return None
-    number, x, spread = factor
+    number, x = factor
     n = constant(_columns(x))
     if n is None or not scene.is_last(x) or x.source != "made":
         return None
     launch = Launch(Recipe("scale_rows", (n, number)), {"x": x}, {"x": x}, {"t": x.type.shape[0]}, label=apply.label)
-    return Region("", (spread, apply), (launch,), {apply.results[0]: x})
+    return Region("", (apply,), (launch,), {apply.results[0]: x})
 
 
 def reshape(apply: Apply, scene: Scene) -> Region | None:
@@ -153,17 +153,17 @@ def blocks(apply: Apply, scene: Scene) -> Region | None:
     return Region("", (apply,), same={apply.results[0]: apply.arguments[0]})
 
 
-def factor_of(apply: Apply, scene: Scene) -> tuple[float, Value, Apply] | None:
-    """Return number, array and the broadcast if an application multiplies an f32 array by one constant number."""
+def factor_of(apply: Apply, scene: Scene) -> tuple[float, Value] | None:
+    """Return number and array if an application multiplies an f32 array by one constant number."""
     if apply.name != "mul" or apply.results[0].type.element.name != "f32":
         return None
     for x, other in (apply.arguments, apply.arguments[::-1]):
         spread = scene.maker(other)
-        if spread is None or spread.name not in ("broadcast", "fill") or not scene.private(other, apply):
+        if spread is None or spread.name not in ("broadcast", "fill"):
             continue
         number = scene.number(spread.arguments[0])
         if number is not None:
-            return float(number), x, spread
+            return float(number), x
     return None
 
 
