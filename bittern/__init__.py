@@ -13,13 +13,17 @@ if TYPE_CHECKING:
     from bittern.runtime.encoder import load_encoder as load_encoder
     from bittern.runtime.model import Model as Model
     from bittern.runtime.model import load as load
+    from bittern.runtime.network import NetworkModel as NetworkModel
+    from bittern.runtime.networks import load_network as load_network
 
 _PUBLIC = {
     "BitternError": "bittern.base.errors",
     "Encoder": "bittern.runtime.encoder",
     "Model": "bittern.runtime.model",
+    "NetworkModel": "bittern.runtime.network",
     "load": "bittern.runtime.model",
     "load_encoder": "bittern.runtime.encoder",
+    "load_network": "bittern.runtime.networks",
 }
 
 

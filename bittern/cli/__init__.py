@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "plan": "Show how a model will run on a chip: regions, kernels, memory, counts.",
     "pull": "Fetch a model into the store and print its path.",
     "repl": "Talk in the language: what is declared stays, expressions are evaluated.",
+    "run": "Run a network on data: its answers, and how many are right.",
 }
 
 _HELP = ("--help", "-h", "help")

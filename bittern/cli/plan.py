@@ -1,7 +1,10 @@
 """`bittern plan`: how a model will run on a chip: its regions, kernels, memory, and what they add up to."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -10,7 +13,16 @@ from bittern.cli.frame import BAD_ARGUMENTS, model_path, open_store, print_json
 from bittern.cli.options import AsJson, Cache, Folders, option, whole, word
 
 if TYPE_CHECKING:
-    from bittern.runtime.planning import Wish
+    from bittern.runtime.planning import Planned, Wish
+    from bittern.runtime.store import Store
+
+
+class Plans(Protocol):
+    """What plans for a wish."""
+
+    def __call__(self, wish: "Wish", explains: bool = False) -> "Planned":
+        """Return the plan. explains: decisions are noted."""
+        ...
 
 
 def tokens_of(given: str | int) -> int:
@@ -20,7 +32,12 @@ def tokens_of(given: str | int) -> int:
 
 Tokens = Annotated[
     int,
-    option("--tokens", metavar="N|any", parser=tokens_of, help="Tokens that run at once: 1 is a step of decoding."),
+    option(
+        "--tokens",
+        metavar="N|any",
+        parser=tokens_of,
+        help="Tokens (of a network: samples) that run at once; 1: a step.",
+    ),
 ]
 Context = Annotated[
     int,
@@ -46,7 +63,7 @@ Tier = Annotated[str, option("--tier", metavar="NAME", help="The chip's feature 
 
 
 def command(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file or folder, or the name of a pulled model.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A file or folder, a pulled model, or a network.")],
     tokens: Tokens = 1,
     context: Context = 512,
     depth: Position = 0,
@@ -93,6 +110,30 @@ def wish_of(cut: str, tokens: int, context: int, depth: int, chip: str, tier: st
     return Wish(chosen, tokens or None, context, position=depth, threads=threads, chip=chip, tier=tier)
 
 
+@contextmanager
+def _planner(model: str, cache: str, library: list[Path] | None, store: "Store") -> "Iterator[Plans]":
+    """Give what plans a model or a network for a wish; a model's file is open meanwhile."""
+    from bittern.runtime.networks import is_network, load_network
+
+    if is_network(model):
+        from bittern.runtime.planning import NETWORK, planned_network
+
+        network = load_network(model, chip="vm")
+
+        def plan(wish: "Wish", explains: bool = False) -> "Planned":
+            whole = replace(wish, cut=NETWORK)
+            return planned_network(network.network, network.program, whole, explains=explains)
+
+        yield plan
+        return
+    from bittern.runtime.model import bound_model, open_checkpoint
+    from bittern.runtime.planning import planned
+
+    with open_checkpoint(model_path(model, store), store, library or ()) as checkpoint:
+        bound = bound_model(checkpoint, cache, library or ())
+        yield lambda wish, explains=False: planned(bound, wish, explains=explains)
+
+
 def _made(
     model: str,
     cache: str,
@@ -101,17 +142,13 @@ def _made(
     asked: tuple[bool, ...],
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the record, and the parts of the text."""
-    from dataclasses import replace
-
-    from bittern.runtime.model import bound_model, open_checkpoint
-    from bittern.runtime.planning import compiled, counted, planned, saved, saved_as_counted
+    from bittern.runtime.planning import compiled, counted, saved, saved_as_counted
     from bittern.runtime.planning_text import code_text, explained_text, plan_text, savings_text
 
     explain, no_fuse, savings, run, code, full = asked
     store = open_store()
-    with open_checkpoint(model_path(model, store), store, library or ()) as checkpoint:
-        bound = bound_model(checkpoint, cache, library or ())
-        made = planned(bound, replace(wish, fuse=not no_fuse), explains=explain)
+    with _planner(model, cache, library, store) as plan:
+        made = plan(replace(wish, fuse=not no_fuse), explain)
         record = made.record()
         ran = counted(made, 1, store) if run else None
         if ran is not None:
@@ -124,8 +161,8 @@ def _made(
             record["code"] = compiled(made)
             parts.append(code_text(record["code"]))
         if savings:
-            single = planned(bound, replace(made.wish, fuse=False))
-            fused = made if single.wish.tokens == made.wish.tokens else planned(bound, replace(single.wish, fuse=True))
+            single = plan(replace(made.wish, fuse=False))
+            fused = made if single.wish.tokens == made.wish.tokens else plan(replace(single.wish, fuse=True))
             record["savings"] = saved(single, fused).as_json()
             if run:
                 record["savings_counted"] = saved_as_counted(single, fused, store)

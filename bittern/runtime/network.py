@@ -5,7 +5,7 @@ executable memory, the chip `vm` runs it.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from bittern.chips.machine.memory import EXECUTABLE_MEMORY_REFUSED
 from bittern.front.network.network import Network, Port
 from bittern.runtime.choice import ANYWHERE, AUTO, chosen
 from bittern.types.arrays import canonical, is_valid
+
+if TYPE_CHECKING:
+    from bittern.runtime.planning import Planned
 
 WRONG_INPUTS = code("N401", "a network is given another number of inputs than it has")
 WRONG_SHAPE = code("N402", "an input has another shape than the network's")
@@ -30,9 +33,9 @@ Array = npt.NDArray[Any]
 class NetworkModel:
     """A network and the chip that runs it.
 
-    network: what it is. chip: what it runs on; "auto" takes the native one of this machine, else `vm`. threads: 0 for
-    all cores. tier: a feature level, "" for the best. cache: a folder for compiled code, or None. fuse: whether a plan
-    may join layers. Raises R101, R115, and what the chip raises.
+    network: what it is. program: its function as it runs, after passes. chip: what it runs on; "auto" takes the native
+    one of this machine, else `vm`. threads: 0 for all cores. tier: a feature level, "" for the best. cache: a folder
+    for compiled code, or None. fuse: whether a plan may join layers. Raises R101, R115, and what the chip raises.
     """
 
     def __init__(
@@ -45,8 +48,25 @@ class NetworkModel:
         fuse: bool = True,
         progress: Progress | None = None,
     ) -> None:
-        self.network = network
-        self.chip, self._loaded = _prepared(network, chip, threads, tier, cache, fuse, progress or Progress())
+        self.network, self.program = network, network.function
+        self.chip, self._loaded = _prepared(self, chip, threads, tier, cache, fuse, progress or Progress())
+
+    def planned(self, batch: int = 1, *, fuse: bool = True, explains: bool = False) -> "Planned":
+        """Plan the network for a batch on the native chip of this machine, or on the one it runs on. Raises P104."""
+        from bittern.runtime.planning import CHIPS, NETWORK, Wish, planned_network
+
+        name = self.chip.name if self.chip.name in CHIPS else CHIPS[0]
+        tier, threads = self.chip.tier, int(getattr(self.chip, "threads", 0))
+        wish = Wish(
+            NETWORK, batch, 1, chip=name, tier=tier if name == self.chip.name else "", threads=threads, fuse=fuse
+        )
+        return planned_network(self.network, self.program, wish, explains=explains)
+
+    def explain(self, batch: int = 1) -> str:
+        """Return the plan of a batch as text: regions, kernels, memory, counts."""
+        from bittern.runtime.planning_text import plan_text
+
+        return plan_text(self.planned(batch).record(), full=True)
 
     def run(self, *inputs: npt.ArrayLike) -> Any:
         """Run one sample or a batch of them.
@@ -102,18 +122,18 @@ def _check_batch(arrays: list[Array], ports: tuple[Port, ...]) -> None:
 
 
 def _prepared(
-    network: Network, name: str, threads: int, tier: str, cache: Path | None, fuse: bool, progress: Progress
+    model: NetworkModel, name: str, threads: int, tier: str, cache: Path | None, fuse: bool, progress: Progress
 ) -> tuple[Chip, LoadedFunction]:
     """Return the chip and the network prepared for it; `vm` where the best one gets no executable memory."""
     made = chosen(name, threads, tier)
     if not isinstance(made, ComputingChip):
         raise BitternError(NO_NETWORKS, f"The chip `{name}` runs no networks.", f"Run it on `{ANYWHERE}`.")
     try:
-        return made, made.load_function(network.function, network.library, cache, fuse)
+        return made, made.load_function(model.program, model.network.library, cache, fuse)
     except BitternError as refusal:
         if refusal.code != EXECUTABLE_MEMORY_REFUSED or name != AUTO or tier:
             raise
         progress.warn(f"{refusal.what} The chip `{ANYWHERE}` runs the network, slowly, with equal bits.")
         other = chosen(ANYWHERE)
         assert isinstance(other, ComputingChip), other
-        return other, other.load_function(network.function, network.library, cache, fuse)
+        return other, other.load_function(model.program, model.network.library, cache, fuse)

@@ -12,6 +12,7 @@ import numpy as np
 from bittern.base.errors import BitternError, code
 from bittern.chips.chip import chip
 from bittern.front.bind import Bound
+from bittern.front.network.network import Network
 from bittern.graph.node import Function
 from bittern.plan.ablate import Question
 from bittern.plan.arena import Memory
@@ -35,12 +36,14 @@ from bittern.runtime.store import Store
 if TYPE_CHECKING:
     from bittern.chips.x86.cut import Cut
     from bittern.chips.x86.features import Tier
+    from bittern.chips.x86.session import X86Model
 
 NO_PLAN = code("P104", "the chip makes no plans")
 TOO_DEEP = code("P105", "the tokens of a plan do not fit into its context")
 
 CHIPS = ("x86",)
 CUTS = ("step", "forward", "head")
+NETWORK = "network"  # the cut of a network: all of it
 _NO_TOKEN = 0xFFFFFFFF
 _LABELLED = ("stop", "out", "made", "flag", "setting", "last", "seen")  # inputs that the loop of steps has
 
@@ -67,12 +70,13 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, and what it is for. run: what is counted, of `any` tokens a whole chunk. loop: its steps repeat.
+    """A plan, and what it is for: a model, or a network. run: what is counted, of `any` tokens a whole chunk.
 
-    decisions: of its making, if they were noted.
+    graph: identity of what was planned, before passes. loop: its steps repeat. decisions: of its making, if noted.
     """
 
-    bound: Bound
+    bound: Bound | Network
+    graph: str
     wish: Wish
     plan: Plan
     memory: Memory
@@ -89,7 +93,7 @@ class Planned:
     def record(self) -> dict[str, Any]:
         """Return the plan as plain values."""
         known = caches()
-        about = {"graph": graph_id(self.bound), "cut": self.wish.cut, "fused": self.wish.fuse}
+        about = {"graph": self.graph, "cut": self.wish.cut, "fused": self.wish.fuse}
         made = record_of(self.plan, self.target, self.run, self.memory, self.predicted, about)
         return made | {"working_set": working_set(self.plan, self.memory, self.run).as_json(known or NOMINAL)}
 
@@ -144,7 +148,20 @@ def planned(bound: Bound, wish: Wish, *, explains: bool = False) -> Planned:
     run = Run((_most(wish), *(sizes.get(k, 0) for k in range(1, len(plan.dims)))), wish.position, threads)
     memory = memory_of(plan, run.sizes)
     target = Target(wish.chip, tier.name, 8 * tier.vector)
-    return Planned(bound, wish, plan, memory, run, target, wish.cut == "step", decisions)
+    return Planned(bound, graph_id(bound), wish, plan, memory, run, target, wish.cut == "step", decisions)
+
+
+def planned_network(network: Network, program: Function, wish: Wish, *, explains: bool = False) -> Planned:
+    """Plan a network for `wish.tokens` samples. program: what passes made of it. Raises P101, P102, P104, R162."""
+    tier, threads, batch = _tier(wish), _threads(wish), wish.tokens or 1
+    decisions = Decisions(RULES, wish.fuse) if explains else None
+    watch = None if decisions is None else decisions.note
+    plan = plan_of(program, RULES, KNOWN, network.library, {0: batch}, fuse=wish.fuse, watch=watch)
+    run = Run((batch,), 0, threads)
+    target = Target(wish.chip, tier.name, 8 * tier.vector)
+    whole = replace(network, function=program)
+    graph = network.function.id.hex()
+    return Planned(whole, graph, wish, plan, memory_of(plan, run.sizes), run, target, False, decisions)
 
 
 def question(bound: Bound, wish: Wish) -> Question:
@@ -251,11 +268,16 @@ def _cut(made: Planned, store: Store | None) -> "Cut":
     """Compile a plan for a crew of which all threads always take part, so that counts are exact."""
     from bittern.chips.x86.chip import X86
     from bittern.chips.x86.cut import Cut, input_bytes
+    from bittern.chips.x86.function import X86Function
     from bittern.chips.x86.threads import Crew
     from bittern.chips.x86.weights import aligned
 
-    wish = made.wish
-    model = X86(wish.tier, made.run.threads).load(made.bound, None if store is None else store.root)
+    chip_here, root = X86(made.wish.tier, made.run.threads), None if store is None else store.root
+    model: X86Model | X86Function
+    if isinstance(made.bound, Network):
+        model = chip_here.load_function(made.bound.function, made.bound.library, root)
+    else:
+        model = chip_here.load(made.bound, root)
     sizes = made.run.sizes
     inputs = {value: aligned(max(64, input_bytes(made.plan, value, sizes))) for value in made.plan.inputs}
     crew = Crew(made.run.threads, adapts=False)

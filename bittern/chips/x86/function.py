@@ -43,8 +43,8 @@ class X86Function:
     ) -> None:
         self.function, self.library, self.fuse = function, library, fuse
         self._crew, self._alone = Crew(threads), Crew(1)
-        self._routines = Routines(tier, cache)
-        self._weights = Weights(self._crew, self._routines, World)
+        self.routines = Routines(tier, cache)
+        self.weights = Weights(self._crew, self.routines, World)
         self._cuts: dict[int, _Batch] = {}
 
     def plan(self, batch: int) -> Plan:
@@ -76,7 +76,7 @@ class X86Function:
             work = sum(launch.macs.value((size,)) for launch in plan.launches)
             crew = self._alone if work <= ALONE else self._crew
             inputs = {value: aligned(input_bytes(plan, value, (size,))) for value in plan.inputs}
-            self._cuts[size] = _Batch(Cut(plan, size, inputs, crew, self._routines, self._weights), size, inputs)
+            self._cuts[size] = _Batch(Cut(plan, size, inputs, crew, self.routines, self.weights), size, inputs)
         return self._cuts[size]
 
 

@@ -20,7 +20,7 @@ def scalar_name(mnemonic: str) -> str:
     return mnemonic[:-2] + "s" + mnemonic[-1]
 
 
-@selects("add", "sub", "mul", "div", "min", "max", "add_sat", "sub_sat", "mul_high")
+@selects("add", "sub", "mul", "div", "min", "max", "add_sat", "sub_sat", "mul_high", "mul_wide")
 def _binary(s: Selector, step: Step) -> None:
     of = step.results[0].type
     if is_general(of):

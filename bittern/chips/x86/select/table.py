@@ -24,6 +24,7 @@ max     | i64: vpmaxsq* | f32: vmaxps | f64: vmaxpd
 add_sat | u8: vpaddusb* | i8: vpaddsb* | u16: vpaddusw* | i16: vpaddsw*
 sub_sat | u8: vpsubusb | i8: vpsubsb | u16: vpsubusw | i16: vpsubsw
 mul_high | u16: vpmulhuw* | i16: vpmulhw*
+mul_wide | i64: vpmuldq*
 shl     | u16 i16: vpsllvw | u32 i32: vpsllvd | u64 i64: vpsllvq
 shr     | u16: vpsrlvw | i16: vpsravw | u32: vpsrlvd | i32: vpsravd | u64: vpsrlvq | i64: vpsravq
 rotl    | u32: vprolvd | u64: vprolvq

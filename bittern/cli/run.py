@@ -1,0 +1,140 @@
+"""`bittern run`: a network and data -> what it answers, and how often that is right."""
+
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bittern.base.errors import BitternError
+from bittern.cli.frame import BAD_ARGUMENTS, open_store, print_json, progress
+from bittern.cli.options import AsJson, ChipName, Quiet, Threads, TierName, option, whole, word
+
+if TYPE_CHECKING:
+    from bittern.front.network.network import Network
+    from bittern.runtime.networks import Array
+
+PIXELS = ("auto", "raw", "unit", "signed")
+_SHOWN = 10  # samples that are told one by one
+_BATCH = 256
+
+
+def command(
+    network: Annotated[Path, typer.Argument(metavar="NETWORK", help="A .onnx, .tflite, .npz or .keg file.")],
+    data: Annotated[
+        list[str],
+        option("--data", metavar="FILE[:NAME]", help="A .npy, .npz or IDX file; one for each input, in order."),
+    ],
+    labels: Annotated[str, option("--labels", metavar="FILE[:NAME]", help="The right answers, to count hits.")] = "",
+    out: Annotated[Path | None, option("--out", metavar="FILE", help="Where all outputs go: .npy, or .npz.")] = None,
+    pixels: Annotated[
+        str,
+        option(
+            "--pixels",
+            metavar="RANGE",
+            parser=word("--pixels", PIXELS),
+            help="What bytes become for a real input: raw (0 to 255), unit (0 to 1), signed (-1 to 1); auto is unit.",
+        ),
+    ] = "auto",
+    count: Annotated[
+        int | None, option("-n", "--count", metavar="N", parser=whole("-n", 1), help="Run the first N samples only.")
+    ] = None,
+    chip: ChipName = "auto",
+    tier: TierName = "",
+    threads: Threads = None,
+    no_fuse: Annotated[bool, option("--no-fuse", help="Run every layer by itself; the outputs are the same.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> int:
+    """Run a network on data: the answers of the first samples, and of all of them how many are right."""
+    from bittern.runtime.network import NetworkModel
+    from bittern.runtime.networks import fitted, open_network
+
+    opened = open_network(network)
+    if len(data) != len(opened.inputs):
+        names = ", ".join(f"`{port.name}`" for port in opened.inputs)
+        raise BitternError(
+            BAD_ARGUMENTS, f"--data is given {len(data)} times.", f"The network takes {names}: give one for each."
+        )
+    batches = [fitted(_read(each), port, pixels)[:count] for each, port in zip(data, opened.inputs, strict=True)]
+    wanted = _read(labels).reshape(-1)[:count] if labels else None
+    if wanted is not None and len(wanted) != len(batches[0]):
+        raise BitternError(
+            BAD_ARGUMENTS, f"There are {len(wanted)} labels for {len(batches[0])} samples.", "Give one for each."
+        )
+    shown = progress(quiet or as_json)
+    model = NetworkModel(opened, chip, threads or 0, tier, open_store().root, not no_fuse, shown)
+    started, parts = perf_counter(), list[Any]()
+    with shown.task("running", len(batches[0]), "samples") as task:
+        for low in range(0, len(batches[0]), _BATCH):
+            here = [each[low : low + _BATCH] for each in batches]
+            found = model.run(*here)
+            parts.append(found if isinstance(found, dict) else {opened.outputs[0].name: found})
+            task.advance(len(here[0]))
+    seconds, outputs = perf_counter() - started, _joined(parts)
+    if out is not None:
+        _write(out, outputs)
+    told: dict[str, Any] = {"network": opened.name, "source": opened.source, "graph": opened.function.id.hex()}
+    told |= {"chip": model.chip.name, "tier": model.chip.tier, "samples": len(batches[0]), "seconds": seconds}
+    return _tell(opened, outputs, wanted, told, as_json)
+
+
+def _read(given: str) -> "Array":
+    from bittern.front.arrays import read_array
+
+    path, _, name = given.rpartition(":")
+    if not path or Path(given).exists():
+        path, name = given, ""
+    return read_array(Path(path), name)
+
+
+def _joined(parts: "list[dict[str, Array]]") -> "dict[str, Array]":
+    import numpy as np
+
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _write(out: Path, outputs: "dict[str, Array]") -> None:
+    """Write the outputs; the file appears whole or not at all. Raises U115 through the frame."""
+    import os
+
+    import numpy as np
+
+    part = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            if out.suffix == ".npz" or len(outputs) > 1:
+                np.savez(file, **outputs)  # type: ignore[arg-type]
+            else:
+                np.save(file, next(iter(outputs.values())))
+        part.replace(out)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _tell(
+    opened: "Network", outputs: "dict[str, Array]", labels: "Array | None", told: dict[str, Any], as_json: bool
+) -> int:
+    """Print what came out. Scores [b, classes] are answered by the largest, at the lowest place."""
+    first = next(iter(outputs.values()))
+    scores = first.reshape(len(first), -1)
+    answers = scores[:, 0].astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+    if labels is not None:
+        hits = int((answers == labels).sum())
+        told |= {"right": hits, "accuracy": hits / len(labels)}
+    if as_json:
+        rows = {name: value.tolist() for name, value in outputs.items()}
+        print_json({**told, "answers": answers.tolist(), "outputs": rows})
+        return 0
+    for number, (answer, row) in enumerate(zip(answers[:_SHOWN], scores[:_SHOWN], strict=True)):
+        values = " ".join(f"{value:.6g}" for value in row[:_SHOWN]) + (" ..." if len(row) > _SHOWN else "")
+        print(f"{number:5}  {answer:5}  {values}")
+    if len(answers) > _SHOWN:
+        print(f"  ...  {len(answers) - _SHOWN} more; --json and --out have all")
+    rate = told["samples"] / told["seconds"] if told["seconds"] else 0.0
+    print(
+        f"{told['samples']} samples on {told['chip']}:{told['tier']}, {rate:,.0f} a second with what the first run makes"
+    )
+    if labels is not None:
+        print(f"{told['right']} right of {len(labels)}: {100 * told['accuracy']:.2f} %")
+    return 0
