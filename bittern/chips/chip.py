@@ -5,7 +5,7 @@ A chip is a folder `chips/NAME/` whose file `chip.py` has one public object `CHI
 rows: decode steps, prefill chunks, batches and verification are calls of the one function.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -177,8 +177,20 @@ class EncodingChip(Protocol):
         ...
 
 
+class BoundFunction(Protocol):
+    """A function with memory for one batch: fill the inputs, call, read the results. They stay the same arrays."""
+
+    inputs: Arrays
+    results: Arrays
+    call: Callable[[], object]
+
+
 class LoadedFunction(Protocol):
     """A function over a batch, prepared for a chip. Its one dimension is the batch."""
+
+    def bound(self, batch: int) -> BoundFunction:
+        """Return memory for a batch and what runs it there."""
+        ...
 
     def run(self, inputs: Sequence[npt.NDArray[Any]]) -> Arrays:
         """Run a batch. inputs: [b, ...] for each parameter, of its element, b >= 1. Returns the results [b, ...]."""

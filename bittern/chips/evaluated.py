@@ -129,7 +129,26 @@ class EvaluatedFunction:
             np.concatenate(each) if len(each) > 1 else np.asarray(each[0]) for each in zip(*parts, strict=True)
         )
 
+    def bound(self, batch: int) -> "BoundEvaluation":
+        """Return memory for a batch and what runs it there."""
+        return BoundEvaluation(self, batch, self._function)
+
     def _program(self, rows: int) -> Program:
         if rows not in self._programs:
             self._programs[rows] = prepare(self._function, (rows,), world=self._world)
         return self._programs[rows]
+
+
+class BoundEvaluation:
+    """See `BoundFunction`."""
+
+    def __init__(self, loaded: EvaluatedFunction, batch: int, function: Function) -> None:
+        shapes = [zeros(function, leaf, (batch,)) for leaf in range(len(function.params))]
+        self.inputs: Arrays = tuple(shapes)
+        self.results: Arrays = tuple(np.zeros_like(each) for each in loaded.run(self.inputs))
+        self._loaded = loaded
+
+    def call(self) -> None:
+        """Run the batch."""
+        for room, found in zip(self.results, self._loaded.run(self.inputs), strict=True):
+            room[...] = found

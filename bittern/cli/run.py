@@ -132,9 +132,7 @@ def _tell(
     if len(answers) > _SHOWN:
         print(f"  ...  {len(answers) - _SHOWN} more; --json and --out have all")
     rate = told["samples"] / told["seconds"] if told["seconds"] else 0.0
-    print(
-        f"{told['samples']} samples on {told['chip']}:{told['tier']}, {rate:,.0f} a second with what the first run makes"
-    )
+    print(f"{told['samples']} samples on {told['chip']}:{told['tier']}, {rate:,.0f} a second, compiling included")
     if labels is not None:
         print(f"{told['right']} right of {len(labels)}: {100 * told['accuracy']:.2f} %")
     return 0

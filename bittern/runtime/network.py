@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from bittern.base.errors import BitternError, code
 from bittern.base.progress import Progress
-from bittern.chips.chip import Chip, ComputingChip, LoadedFunction
+from bittern.chips.chip import BoundFunction, Chip, ComputingChip, LoadedFunction
 from bittern.chips.machine.memory import EXECUTABLE_MEMORY_REFUSED
 from bittern.front.network.network import Network, Port
 from bittern.runtime.choice import ANYWHERE, AUTO, chosen
@@ -26,6 +26,8 @@ WRONG_SHAPE = code("N402", "an input has another shape than the network's")
 WRONG_VALUES = code("N403", "an input holds what its element cannot")
 EMPTY_BATCH = code("N404", "a batch holds no sample")
 NO_NETWORKS = code("N405", "the chip does not run networks")
+
+_WHOLE = ("u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64")  # elements that take all that their storage holds
 
 Array = npt.NDArray[Any]
 
@@ -68,6 +70,14 @@ class NetworkModel:
 
         return plan_text(self.planned(batch).record(), full=True)
 
+    def bound(self, batch: int = 1) -> BoundFunction:
+        """Return arrays for one batch and what runs it: for work so short that copies and checks would count.
+
+        `inputs` and `results` are [batch, ...] in the order of the ports; `call()` computes the ones from the others.
+        What is put in is not checked.
+        """
+        return self._loaded.bound(batch)
+
     def run(self, *inputs: npt.ArrayLike) -> Any:
         """Run one sample or a batch of them.
 
@@ -99,6 +109,8 @@ def _checked(array: Array, port: Port) -> Array:
         )
     if port.element.is_float:
         return canonical(np.ascontiguousarray(array, port.element.storage), port.element)
+    if _holds_only(array, port):
+        return array
     if not is_valid(array, port.element):
         low, high = (array.min(), array.max()) if array.size else (0, 0)
         allowed = f"{port.element.low} to {port.element.high}"
@@ -109,6 +121,11 @@ def _checked(array: Array, port: Port) -> Array:
             f"Give {what}.",
         )
     return np.ascontiguousarray(array, port.element.storage)
+
+
+def _holds_only(array: Array, port: Port) -> bool:
+    """Whether an array as it is can hold nothing else than values of the element."""
+    return array.dtype == port.element.dtype and port.element.name in _WHOLE and array.flags.c_contiguous
 
 
 def _check_batch(arrays: list[Array], ports: tuple[Port, ...]) -> None:

@@ -4,7 +4,8 @@ Argument words of all launches lie in blocks, once for each thread, since what e
 another address in each. Addresses never change while the cut lives; the number of tokens is put in before a run.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -77,6 +78,12 @@ class Cut:
             for place, size in self._counted:
                 self._state.args[place] = size.value(self._sizes)
         return self._crew.run(self.linked, SECTION, self._state, steps, work=tokens)
+
+    def call(self) -> Callable[[], object]:
+        """Return a function that runs the cut once for all of its tokens: at once, where one thread does it."""
+        if self._crew.threads == 1:
+            return self._crew.alone(self.linked, SECTION, self._state)
+        return partial(self.run, self.tokens)
 
     def result(self, leaf: int) -> Reals:
         """Return a view of a result leaf, for as many tokens as ran last."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bittern.chips.chip import Arrays
+from bittern.chips.chip import Arrays, BoundFunction
 from bittern.chips.machine.code_cache import CodeCache
 from bittern.chips.x86.cut import Cut, input_bytes
 from bittern.chips.x86.features import Tier
@@ -55,6 +55,10 @@ class X86Function:
         """Return the cut that runs so many samples."""
         return self._batch(batch).cut
 
+    def bound(self, batch: int) -> BoundFunction:
+        """Return memory for a batch and what runs it there."""
+        return self._batch(batch)
+
     def run(self, inputs: Sequence[npt.NDArray[Any]]) -> Arrays:
         """Run a batch. inputs: [b, ...] each, of the parameter's element. Returns the results [b, ...]."""
         rows = len(inputs[0])
@@ -81,18 +85,19 @@ class X86Function:
 
 
 class _Batch:
-    """A cut for one batch size with views of its inputs and results."""
+    """A cut for one batch size with views of its inputs and results; see `BoundFunction`."""
 
     def __init__(self, cut: Cut, size: int, inputs: dict[Value, Bytes]) -> None:
-        self.cut, self._size = cut, size
-        self._inputs = [_view(inputs[value], value, size) for value in cut.plan.inputs]
-        self._results = [cut.result(leaf) for leaf in range(len(cut.plan.results))]
+        self.cut = cut
+        self.inputs: Arrays = tuple(_view(inputs[value], value, size) for value in cut.plan.inputs)
+        self.results: Arrays = tuple(cut.result(leaf) for leaf in range(len(cut.plan.results)))
+        self.call = cut.call()
 
     def run(self, inputs: Sequence[npt.NDArray[Any]]) -> Arrays:
-        for room, given in zip(self._inputs, inputs, strict=True):
+        for room, given in zip(self.inputs, inputs, strict=True):
             room[...] = given
-        self.cut.run(self._size)
-        return tuple(each.copy() for each in self._results)
+        self.call()
+        return tuple([each.copy() for each in self.results])
 
 
 def _view(memory: Bytes, value: Value, batch: int) -> npt.NDArray[Any]:

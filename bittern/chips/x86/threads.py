@@ -16,8 +16,9 @@ with the process. A forked child has none of them; its crew starts its own.
 
 import os
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -98,6 +99,17 @@ class Crew:
                 done += done_now
         return done
 
+    def alone(self, linked: Linked, section: str, state: State) -> Callable[[], None]:
+        """Return a function that runs a section once on the calling thread, with nothing decided in between.
+
+        For short work, where `run` itself would take longer. The section is no loop; the function holds the program.
+        """
+        assert not linked.sections[section].loop, section
+        state.prepare(1, self._rounds, 0)
+        return _Alone(
+            self, linked, state, self._lock, (self._workers.address, linked.driver(section), state.address, 1)
+        )
+
     def close(self) -> None:
         """End the workers, if they were started; the next run starts new ones."""
         with self._lock:
@@ -134,6 +146,21 @@ class Crew:
         if section not in known or known[section].threads != threads:
             known[section] = Pace(threads)
         return known[section]
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """A call of a section on one thread; it keeps alive what it runs."""
+
+    crew: Crew
+    linked: Linked
+    state: State
+    lock: AbstractContextManager[Any]
+    arguments: tuple[int, int, int, int]
+
+    def __call__(self) -> None:
+        with self.lock:
+            self.crew._lead(*self.arguments)
 
 
 class _Workers:
