@@ -15,6 +15,7 @@ from bittern.base.progress import Progress
 from bittern.chips.chip import BoundFunction, Chip, ComputingChip, LoadedFunction
 from bittern.chips.machine.memory import EXECUTABLE_MEMORY_REFUSED
 from bittern.front.network.network import Network, Port
+from bittern.passes.network import integer_only
 from bittern.runtime.choice import ANYWHERE, AUTO, chosen
 from bittern.types.arrays import canonical, is_valid
 
@@ -35,9 +36,10 @@ Array = npt.NDArray[Any]
 class NetworkModel:
     """A network and the chip that runs it.
 
-    network: what it is. program: its function as it runs, after passes. chip: what it runs on; "auto" takes the native
-    one of this machine, else `vm`. threads: 0 for all cores. tier: a feature level, "" for the best. cache: a folder
-    for compiled code, or None. fuse: whether a plan may join layers. Raises R101, R115, and what the chip raises.
+    network: what it is. program: its function as it runs, after passes. passed: what those did. chip: what it runs on;
+    "auto" takes the native one of this machine, else `vm`. threads: 0 for all cores. tier: a feature level, "" for the
+    best. cache: a folder for compiled code, or None. fuse: whether a plan may join layers. Raises R101, R115, and what
+    the chip raises.
     """
 
     def __init__(
@@ -50,7 +52,8 @@ class NetworkModel:
         fuse: bool = True,
         progress: Progress | None = None,
     ) -> None:
-        self.network, self.program = network, network.function
+        self.network = network
+        self.program, self.passed = integer_only(network.function, network.library)
         self.chip, self._loaded = _prepared(self, chip, threads, tier, cache, fuse, progress or Progress())
 
     def planned(self, batch: int = 1, *, fuse: bool = True, explains: bool = False) -> "Planned":
