@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "compare": "Show what a fact is worth: which decisions of a plan change without it.",
     "embed": "Make the vectors of texts with an encoder, and show how alike the texts are.",
     "explain": "Say what an error code means.",
+    "export": "Write a network in another form, such as a program of its own.",
     "families": "List the model families and what each was run from.",
     "fmt": "Format programs in place.",
     "generate": "Continue a prompt and stream the text.",

@@ -186,6 +186,17 @@ class State:
         head = self._head
         head[COUNT // 8], head[SPIN // 8], head[BUDGET // 8] = count, spin, budget
 
+    def image(self, address: int) -> Words:
+        """Return a copy of the state as it would lie at another address; what `args` hold is left as it is."""
+        made = self._words.copy()
+        made[ARGS // 8] = address + RECORDS + RECORD * self.threads
+        return made
+
+    @property
+    def first_arg(self) -> int:
+        """The index in an image of the first word of the argument area."""
+        return (RECORDS + RECORD * self.threads) // 8
+
     def start_at(self, epoch: int) -> None:
         """Have the barriers count from this epoch, modulo 2^32, instead of 0."""
         self._head[EPOCH // 8] = epoch

@@ -52,13 +52,26 @@ class Cut:
         launches = plan.launches
         recipes = list(dict.fromkeys(launch.recipe for launch in launches))
         codes = {recipe: routines.code(recipe) for recipe in recipes}
+        self.codes = [codes[recipe] for recipe in recipes]
+        self.addressed: list[tuple[int, Bytes, int]] = []  # argument words that are addresses: in what memory, where
         self._state, sections = self._arguments(launches, codes, recipes, crew.threads)
-        self.linked = link([codes[recipe] for recipe in recipes], {SECTION: Section(sections, loop)})
+        self.linked = link(self.codes, {SECTION: Section(sections, loop)})
 
     @property
     def state(self) -> State:
         """The state that the program runs on, with its counters."""
         return self._state
+
+    @property
+    def changing(self) -> tuple[Bytes, ...]:
+        """The memory that a run changes, or that is filled for it."""
+        return (*self.inputs.values(), self._shared, self._own)
+
+    def result_home(self, leaf: int) -> tuple[Bytes, int, int]:
+        """Return the memory of a result leaf, its place there and its bytes."""
+        value = self.plan.results[leaf]
+        place, memory = self._place(value, 0)
+        return memory, place, self.result(leaf).nbytes
 
     @property
     def memory(self) -> Memory:
@@ -127,21 +140,32 @@ class Cut:
                 state.args[start + k] = int(word.view(np.uint32)[0])
                 continue
             assert name in operands, (launch.recipe, name, list(operands))
-            state.args[start + k] = self._address(operands[name], thread, boundary, state)
+            operand = operands[name]
+            if self._is_flag(operand):
+                state.args[start + k] = state.stop_address
+                continue
+            memory, place = self._home(operand, thread, boundary)
+            address = _address_of(memory) + place
+            assert address % boundary == 0, (operand, boundary)
+            state.args[start + k] = address
+            self.addressed.append((start + k, memory, place))
 
-    def _address(self, operand: "Value | Packed | Part", thread: int, boundary: int, state: State) -> int:
+    def _is_flag(self, operand: "Value | Packed | Part") -> bool:
+        """Whether an operand is where a loop is told to end: a word of the state."""
         if isinstance(operand, Packed):
-            return _address_of(self._weights.packed(operand))
+            return False
         root = self.plan.root[value_of(operand)]
-        if root.label == "flag" and root.source == "input":
-            return state.stop_address
+        return root.label == "flag" and root.source == "input"
+
+    def _home(self, operand: "Value | Packed | Part", thread: int, boundary: int) -> tuple[Bytes, int]:
+        """Return the memory in which an operand lies, and its place there."""
+        if isinstance(operand, Packed):
+            return self._weights.packed(operand), 0
+        root = self.plan.root[value_of(operand)]
         if root.source == "const":
-            return _address_of(self._weights.stored(root, boundary))
-        offset = operand.offset if isinstance(operand, Part) else 0
+            return self._weights.stored(root, boundary), 0
         place, memory = self._place(root, thread)
-        address = _address_of(memory) + place + offset
-        assert address % boundary == 0, (operand, boundary)
-        return address
+        return memory, place + (operand.offset if isinstance(operand, Part) else 0)
 
     def _place(self, value: Value, thread: int) -> tuple[int, Bytes]:
         """Return the byte offset of a value and the memory in which it lies."""

@@ -59,6 +59,12 @@ class X86Function:
         """Return memory for a batch and what runs it there."""
         return self._batch(batch)
 
+    def standalone(self) -> bytes:
+        """Return a static executable that runs one sample after the other; see `standalone.py`."""
+        from bittern.chips.x86.standalone import standalone
+
+        return standalone(self._cut(1, self._alone).cut, self.routines.tier)
+
     def run(self, inputs: Sequence[npt.NDArray[Any]]) -> Arrays:
         """Run a batch. inputs: [b, ...] each, of the parameter's element. Returns the results [b, ...]."""
         rows = len(inputs[0])
@@ -78,10 +84,13 @@ class X86Function:
         if size not in self._cuts:
             plan = self.plan(size)
             work = sum(launch.macs.value((size,)) for launch in plan.launches)
-            crew = self._alone if work <= ALONE else self._crew
-            inputs = {value: aligned(input_bytes(plan, value, (size,))) for value in plan.inputs}
-            self._cuts[size] = _Batch(Cut(plan, size, inputs, crew, self.routines, self.weights), size, inputs)
+            self._cuts[size] = self._cut(size, self._alone if work <= ALONE else self._crew, plan)
         return self._cuts[size]
+
+    def _cut(self, size: int, crew: Crew, plan: Plan | None = None) -> "_Batch":
+        plan = plan or self.plan(size)
+        inputs = {value: aligned(input_bytes(plan, value, (size,))) for value in plan.inputs}
+        return _Batch(Cut(plan, size, inputs, crew, self.routines, self.weights), size, inputs)
 
 
 class _Batch:
