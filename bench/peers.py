@@ -159,9 +159,9 @@ def timed(case: Case, threads: int, pair: tuple[Worker, Worker], rounds: int) ->
         seconds, is_quiet = [], True
         for worker in pair:
             quiet.wait(min(3.0, max(end - perf_counter(), 0.0)))
-            before = _moment(pair)
+            before = moment_of(pair)
             seconds.append(worker.ask(case.kind, case.count, case.depth))
-            is_quiet = is_quiet and quiet.is_quiet(before, _moment(pair)) is not False
+            is_quiet = is_quiet and quiet.is_quiet(before, moment_of(pair)) is not False
         if is_quiet:
             outcome.ours.append(seconds[0])
             outcome.theirs.append(seconds[1])
@@ -173,7 +173,7 @@ def timed(case: Case, threads: int, pair: tuple[Worker, Worker], rounds: int) ->
     return outcome
 
 
-def _moment(pair: Sequence[Worker]) -> quiet.Moment | None:
+def moment_of(pair: Sequence[Worker]) -> quiet.Moment | None:
     """Return a reading in which the work of both peers is our own."""
     found = quiet.now()
     return None if found is None else replace(found, own=found.own + sum(worker.used() for worker in pair))

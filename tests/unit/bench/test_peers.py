@@ -80,7 +80,7 @@ def test_the_work_of_the_peers_is_our_own(peers: ModuleType, monkeypatch: pytest
     monkeypatch.setattr(peers.quiet, "now", lambda: peers.quiet.Moment(1.0, 5.0, 2.0))
     busy = Scripted()
     busy.used = lambda: 3.0  # type: ignore[method-assign]
-    assert peers._moment([busy, Scripted()]).own == 5.0
+    assert peers.moment_of([busy, Scripted()]).own == 5.0
 
 
 def test_two_real_processes(peers: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

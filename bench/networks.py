@@ -1,0 +1,173 @@
+"""Bittern's networks beside every peer that runs on this processor, in turn, so that all see the same machine.
+
+    python bench/networks.py --peers PYTHON [--data FOLDER] [--rounds 5] [--only gemm,conv_14x256] [--json FILE]
+
+PYTHON is a Python with the peers' packages (see `peer_networks.py`); FOLDER has the models (BITTERN_TEST_DATA/models).
+A round times Bittern, then the peer: A B A B ...; it counts only if other processes left the cores alone. Told are
+medians, spread, the median of the rounds' ratios, and whether that reaches the bar.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import isnan
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import quiet
+from network_cases import CASES, Case
+from peers import Worker, moment_of
+from report import scope
+
+_FOLDER = Path(__file__).resolve().parent
+_TRIES = 4  # times as many rounds as are wanted, at most
+_PATIENCE = 30.0  # s: how long one case waits for quiet moments
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a case gave beside one peer. ours, theirs: seconds a call of quiet rounds. dropped: of disturbed ones."""
+
+    case: Case
+    peer: str
+    ours: list[float] = field(default_factory=list)
+    theirs: list[float] = field(default_factory=list)
+    dropped: list[tuple[float, float]] = field(default_factory=list)
+    is_missing: bool = False
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times as fast as the peer: the median over the rounds."""
+        return median(b / a for a, b in zip(self.ours, self.theirs, strict=True)) if self.ours else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the outcome as an object; times in seconds."""
+        return {
+            "case": self.case.name,
+            "peer": self.peer,
+            "threads": self.case.threads,
+            "bar": self.case.bars[self.peer],
+            "bittern": self.ours,
+            "peer_seconds": self.theirs,
+            "ratio": self.ratio,
+            "dropped": self.dropped,
+            "missing": self.is_missing,
+        }
+
+    def as_text(self) -> str:
+        """Return one line for people."""
+        head = f"{self.case.name:12} {self.case.threads} thread{'s' * (self.case.threads > 1)}  {self.peer:17}"
+        if self.is_missing:
+            return f"{head} is not there"
+        if self.ratio is None:
+            return f"{head} no quiet round of {len(self.dropped)}"
+        bar = self.case.bars[self.peer]
+        kept = "kept" if self.ratio >= bar else "MISSED"
+        dropped = f", {len(self.dropped)} dropped" if self.dropped else ""
+        return (
+            f"{head} bittern {_spread(self.ours)}  peer {_spread(self.theirs)}  ratio {self.ratio:7.2f} (>= {bar:g}: "
+            f"{kept})  of {len(self.ours)}{dropped}"
+        )
+
+
+def _spread(seconds: Sequence[float]) -> str:
+    found = sorted(value * 1e6 for value in seconds)
+    return f"{median(found):9.5g} us ({found[0]:.4g} to {found[-1]:.4g})"
+
+
+def timed(case: Case, peer: str, pair: tuple[Worker, Worker], rounds: int) -> Outcome:
+    """Time a case in rounds until there are as many quiet ones as wanted, or trying makes no sense any more."""
+    outcome = Outcome(case, peer)
+    asks = (f"{case.name}:bittern", f"{case.name}:{peer}")
+    if any(isnan(worker.ask(ask)) for worker, ask in zip(pair, asks, strict=True)):
+        outcome.is_missing = True
+        return outcome
+    end = perf_counter() + _PATIENCE
+    while len(outcome.ours) < rounds and len(outcome.ours) + len(outcome.dropped) < rounds * _TRIES:
+        found, is_quiet = [], True
+        for worker, ask in zip(pair, asks, strict=True):
+            quiet.wait(min(3.0, max(end - perf_counter(), 0.0)))
+            before = moment_of(pair)
+            found.append(worker.ask(ask))
+            is_quiet = is_quiet and quiet.is_quiet(before, moment_of(pair)) is not False
+        if is_quiet:
+            outcome.ours.append(found[0])
+            outcome.theirs.append(found[1])
+        else:
+            outcome.dropped.append((found[0], found[1]))
+        if perf_counter() > end:
+            break
+    return outcome
+
+
+@contextmanager
+def workers(python: str, threads: int, data: str) -> Iterator[tuple[Worker, Worker]]:
+    """Start both sides for so many threads."""
+    ours = Worker(sys.executable, str(_FOLDER / "peer_bittern_networks.py"), str(threads), data)
+    try:
+        theirs = Worker(python, str(_FOLDER / "peer_networks.py"), str(threads), data)
+        try:
+            yield ours, theirs
+        finally:
+            theirs.close()
+    finally:
+        ours.close()
+
+
+def _export(data: str, folder: str) -> None:
+    """Write the network that ONNX Runtime runs as standard ONNX, and name it to the peers."""
+    out = Path(folder) / "tfc.onnx"
+    command = [sys.executable, "-m", "bittern", "export", str(Path(data) / "tfc_mnist/TFC_1W1A.onnx"), "-o", str(out)]
+    subprocess.run([*command, "--to", "onnx"], check=True, stdout=subprocess.DEVNULL)
+    os.environ["EXPORTED"] = str(out)
+
+
+def parsed(given: list[str]) -> argparse.Namespace:
+    """Read the arguments."""
+    parser = argparse.ArgumentParser(prog="bench/networks.py", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--peers", default=os.environ.get("BITTERN_PEERS", ""), help="a Python with the peers")
+    usual = Path(os.environ.get("BITTERN_TEST_DATA", _FOLDER.parent.parent / "shared/data")) / "models"
+    parser.add_argument("--data", default=str(usual), help="the folder with the models")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="starts of names of cases, such as gemm,conv_14x256")
+    parser.add_argument("--json", default="", metavar="FILE", help="where the results go")
+    arguments = parser.parse_args(given)
+    if not arguments.peers:
+        parser.error("name a Python that has the peers in --peers or BITTERN_PEERS")
+    return arguments
+
+
+def main(given: list[str]) -> int:
+    """Measure, print, and write the results; 1 if a bar is missed."""
+    arguments = parsed(given)
+    starts = tuple(arguments.only.split(",")) if arguments.only else ("",)
+    wanted = [case for case in CASES if case.name.startswith(starts)]
+    outcomes: list[Outcome] = []
+    with tempfile.TemporaryDirectory() as folder:
+        if any(case.kind == "tfc" for case in wanted):
+            _export(arguments.data, folder)
+        for threads in sorted({case.threads for case in wanted}):
+            with workers(arguments.peers, threads, arguments.data) as pair:
+                for case in wanted:
+                    for peer in case.bars if case.threads == threads else ():
+                        outcomes.append(timed(case, peer, pair, arguments.rounds))
+                        print(outcomes[-1].as_text(), flush=True)
+    if arguments.json:
+        hidden = (arguments.peers, arguments.json, arguments.data)
+        command = " ".join(["bench/networks.py", *("..." if word in hidden else word for word in given)])
+        found = {"command": command, "scope": scope(), "cases": [outcome.as_json() for outcome in outcomes]}
+        Path(arguments.json).write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    missed = [each for each in outcomes if each.ratio is not None and each.ratio < each.case.bars[each.peer]]
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
