@@ -5,6 +5,7 @@ module is loaded when it is called; its function `command` declares arguments an
 status.
 """
 
+import gc
 import os
 import sys
 
@@ -29,8 +30,10 @@ COMMANDS: dict[str, str] = {
     "new": "Make a folder with a first program, and say how to run it.",
     "plan": "Show how a model will run on a chip: regions, kernels, memory, counts.",
     "pull": "Fetch a model into the store and print its path.",
+    "quantize": "Give an ONNX or GGUF model fewer bits, and say what that costs.",
     "repl": "Talk in the language: what is declared stays, expressions are evaluated.",
     "run": "Run a network on data: its answers, and how many are right.",
+    "summary": "List the layers of a network: shapes, bits, parameters, bytes, multiply-accumulates.",
 }
 
 _HELP = ("--help", "-h", "help")
@@ -41,6 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     from bittern.cli.frame import guarded
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more threads spin on busy cores: 10 x slower there
+    gc.set_threshold(100_000, 50, 100)  # graphs and plans hold no cycles: looking for them is a tenth of a start
     given = sys.argv[1:] if arguments is None else arguments
     return guarded(lambda: _dispatch(given), "--json" in given)
 

@@ -99,17 +99,29 @@ def _pieces(lease: Lease, tokenizer: Tokenizer, wish: Wish, made: Made, progress
         lease.end()
 
 
+SHORT = 16  # tokens of a prompt that run as one pass which chooses, too
+
+
 def _likeliest(lease: Lease, wish: Wish, made: Made, progress: Progress | None) -> Iterator[int]:
     """Yield the likeliest tokens, which the session chooses."""
     session = lease.session
     assert isinstance(session, ChoosingSession), session
-    if len(made.prompt) - 1 > lease.known:
-        feed(session, made.prompt[lease.known : -1], lease.known, progress)
-    lease.ran(made.prompt[:-1])
+    rest, first = made.prompt[lease.known :], list[int]()
+    if 1 < len(rest) <= SHORT:  # its last token is chosen from in the same pass: the step is not needed yet
+        place = np.arange(lease.known, len(made.prompt), dtype=np.uint32)
+        first = session.likeliest(np.array(rest, np.uint32), np.zeros(len(rest), np.uint32), place)[-1:]
+        lease.ran(made.prompt)
+        yield first[0]
+        if first[0] in wish.stops or wish.count == 1:
+            return
+    else:
+        if len(rest) > 1:
+            feed(session, rest[:-1], lease.known, progress)
+        lease.ran(made.prompt[:-1])
     pieces = follow(
         session,
-        made.prompt,
-        wish.count,
+        [*made.prompt, *first],
+        wish.count - len(first),
         wish.stops,
         speeds=lease.speeds,
         room=session.context,

@@ -1,7 +1,9 @@
 """Recipes compiled for a tier: made once in a process, and once for all on a machine with the code cache."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from bittern.base.hashing import digest
 from bittern.chips.machine.assembler import Code
 from bittern.chips.machine.code_cache import CodeCache, code_key, compiler_version
 from bittern.chips.x86.features import Tier
@@ -14,6 +16,8 @@ _SOURCES = (
     "chips/machine",
     "chips/x86",
 )  # folders whose text decides what code comes out
+_MEANINGS = ("types", "ops", "graph")  # and what values
+_ROOT = Path(__file__).parents[2]
 
 
 class Routines:
@@ -25,6 +29,15 @@ class Routines:
         self._cache = cache
         self._made: dict[Recipe, Code] = {}
 
+    def values(self, identity: object, make: Callable[[], Sequence[bytes]]) -> list[bytes]:
+        """Return values that were computed ahead, from the cache if they are there. identity: of all they depend on."""
+        if self._cache is None:
+            return list(make())
+        version = compiler_version(*(_ROOT / folder for folder in _MEANINGS))
+        kept = self._cache.code(code_key(digest(identity).hex(), "values", version), lambda: _joined(make()))
+        starts = [kept.places[str(k)] for k in range(len(kept.places))]
+        return [kept.data[low:high] for low, high in zip(starts, [*starts[1:], len(kept.data)], strict=True)]
+
     def code(self, recipe: Recipe) -> Code:
         """Return the code of a recipe; `arguments` names its argument words."""
         if recipe not in self._made:
@@ -34,8 +47,7 @@ class Routines:
     def _found(self, recipe: Recipe) -> Code:
         if self._cache is None:
             return self._compile(recipe)
-        root = Path(__file__).parents[2]
-        version = compiler_version(*(root / folder for folder in _SOURCES))
+        version = compiler_version(*(_ROOT / folder for folder in _SOURCES))
         return self._cache.code(code_key(repr(recipe), self.tier.name, version), lambda: self._compile(recipe))
 
     def _compile(self, recipe: Recipe) -> Code:
@@ -51,3 +63,9 @@ class Routines:
         names = [(name, 1) for name in kernel.symbols]
         numbers = [(parameter.name, 1) for parameter in kernel.parameters]
         return replace(made, arguments=(*names, *given, *numbers))
+
+
+def _joined(values: Sequence[bytes]) -> Code:
+    """Return values as the cache keeps them: one behind the other, their starts as places."""
+    starts = [sum(map(len, values[:k])) for k in range(len(values))]
+    return Code(b"".join(values), 0, 1, {str(k): start for k, start in enumerate(starts)})

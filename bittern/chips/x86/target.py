@@ -9,7 +9,7 @@ from bittern.chips.x86.select.table import CONVERSIONS, LANE_WISE, NARROWING, UN
 
 # what needs no row: on all tiers
 _VECTOR = """
-const min max broadcast lane collect part join load store prefetch reinterpret and or xor not select dot2
+const min max broadcast lane collect part join load store prefetch reinterpret and or xor not select dot2 mul_wide
 word_mask mask_word
 eq.u8 eq.i8 eq.u16 eq.i16 eq.u32 eq.i32 eq.f32 eq.f64 eq.bit ne.u8 ne.i8 ne.u16 ne.i16 ne.u32 ne.i32 ne.f32 ne.f64
 ne.bit lt.u8 lt.i8 lt.u16 lt.i16 lt.u32 lt.i32 lt.f32 lt.f64 le.u8 le.i8 le.u16 le.i16 le.u32 le.i32 le.f32 le.f64

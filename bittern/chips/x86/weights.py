@@ -72,7 +72,8 @@ class Weights:
         """Return a value that depends on constants alone, computed by its definition."""
         *key, _ = identity_of(wanted, plan)
         if (whole := tuple(key)) not in self._known:
-            self._known[whole] = self._evaluated(wanted.apply, plan)
+            made = self._routines.values(whole, lambda: self._evaluated(wanted.apply, plan))
+            self._known[whole] = tuple(map(_copied, made))
         return self._known[whole][wanted.leaf]
 
     def _repacked(self, operand: Packed) -> Bytes:
@@ -94,7 +95,7 @@ class Weights:
             self._repackers[recipe] = code, linked, State(self._crew.threads, len(code.arguments))
         return self._repackers[recipe]
 
-    def _evaluated(self, apply: Apply, plan: Plan) -> tuple[Bytes, ...]:
+    def _evaluated(self, apply: Apply, plan: Plan) -> tuple[bytes, ...]:
         """Evaluate an application whose arguments are constants, or known themselves."""
         cut = {given.id: param(k, given.type) for k, given in enumerate(apply.node.inputs)}
         parameters = tuple(Parameter(given.type) for given in apply.node.inputs)
@@ -107,13 +108,7 @@ class Weights:
             shape = storage_shape(Tensor(value.type.element, value.type.shape))
             arrays.append(raw.view(value.type.element.storage).reshape(shape))
         found = program(*arrays)
-        made = []
-        for leaf in found if isinstance(found, tuple) else (found,):
-            raw = np.ascontiguousarray(leaf).reshape(-1).view(np.uint8)
-            copy = aligned(len(raw))
-            copy[:] = raw
-            made.append(copy)
-        return tuple(made)
+        return tuple(np.ascontiguousarray(leaf).tobytes() for leaf in (found if isinstance(found, tuple) else (found,)))
 
 
 class _Slabs:
@@ -132,6 +127,13 @@ class _Slabs:
         made = self._slab[self._used : self._used + size]
         self._used += -(-size // LINE) * LINE
         return made
+
+
+def _copied(data: bytes) -> Bytes:
+    """Return bytes at the start of a cache line."""
+    made = aligned(len(data))
+    made[:] = np.frombuffer(data, np.uint8)
+    return made
 
 
 def aligned(size: int) -> Bytes:

@@ -20,7 +20,7 @@ def scalar_name(mnemonic: str) -> str:
     return mnemonic[:-2] + "s" + mnemonic[-1]
 
 
-@selects("add", "sub", "mul", "div", "min", "max", "add_sat", "sub_sat", "mul_high", "mul_wide")
+@selects("add", "sub", "mul", "div", "min", "max", "add_sat", "sub_sat", "mul_high")
 def _binary(s: Selector, step: Step) -> None:
     of = step.results[0].type
     if is_general(of):
@@ -137,6 +137,26 @@ def _shift(s: Selector, step: Step) -> None:
         count = width - 1
     source = s.source(step.operands[0], row.mnemonic, size) if s.is_evex else s.get(step.operands[0])
     s.op(row.mnemonic, s.define(step.results[0]), source, count, size=size)
+
+
+@selects("mul_wide")
+def _mul_wide(s: Selector, step: Step) -> None:
+    """Multiply even lanes of i32; without an instruction for it, as unsigned ones, and what signs made too much off."""
+    x, y = step.operands
+    size = max(16, step.results[0].type.bytes)
+    row = LANE_WISE["mul_wide", "i64"]
+    if form_of(row.mnemonic, s.tier.vector, s.tier) is not None:
+        binary(s, step, row)
+        return
+    u, v = s.get(x), s.get(y)
+    more = []
+    for one, other in ((u, v), (v, u)):
+        sign = s.op("vpsrad", s.vector(size), one, 31, size=size)
+        more.append(s.op("vpand", s.vector(size), sign, other, size=size))
+    both = s.op("vpaddd", s.vector(size), more[0], more[1], size=size)
+    high = s.op("vpsllq", s.vector(size), both, 32, size=size)
+    plain = s.op("vpmuludq", s.vector(size), u, v, size=size)
+    s.op("vpsubq", s.define(step.results[0]), plain, high, size=size)
 
 
 @selects("dot4", "dot2")
