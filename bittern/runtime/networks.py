@@ -22,7 +22,7 @@ UNFIT_DATA = code("N408", "the data do not fit the network's input")
 READERS: dict[str, str] = {
     ".keg":    "bittern.front.network.stored:open_stored",
     ".npz":    "bittern.front.network.bnn_pynq:open_bnn_pynq",
-    ".onnx":   "bittern.front.onnx.importer:open_onnx",
+    ".onnx":   "bittern.front.onnx.reading:read_onnx",
     ".tflite": "bittern.front.tflite.importer:open_tflite",
 }
 # fmt: on
