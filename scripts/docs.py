@@ -115,7 +115,7 @@ def commands() -> str:
 def readme() -> str:
     """Return the README with what is written between its marks; a table whose results are missing stays as it is."""
     text = (ROOT / "README.md").read_text("utf-8")
-    for name, write in {"families": families, "figures": figures, "peers": peers}.items():
+    for name, write in {"families": families, "figures": figures, "peers": peers, "networks": networks}.items():
         head, begin, rest = re.split(rf"(<!-- {name}: written by [^>]* -->)", text)
         middle, end, tail = rest.partition(f"<!-- {name}: end -->")
         assert end, f"the README lost the marks of its part `{name}`"
@@ -154,35 +154,50 @@ def figures() -> str | None:
 
 
 def peers() -> str | None:
-    """Return the table of what `bench/peers.py --json` measured, or None where that is missing."""
-    found = _results("peers")
+    """Return the table of what `bench/peers.py --json` measured, a file for each model, or None where none is there."""
+    found = [json.loads(path.read_text("utf-8")) for path in sorted(RESULTS.glob("peers*.json"))]
+    if not found:
+        return None
+    rows = [
+        "| model | case | threads | Bittern | llama.cpp | ratio | of the memory's read speed |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for each in found:
+        rows += [_peer_row(each["model"]["name"].removesuffix(".gguf"), row) for row in each["cases"]]
+    ours, theirs = found[0]["peers"]
+    about = f"{ours['name']} beside {theirs['version']}. Tokens a second, median and spread of quiet rounds, A B A B"
+    sizes = ", ".join(f"{each['model']['name']} {each['model']['size'] / 1e6:.1f} MB" for each in found)
+    commands = "; ".join(f"`{each['command']}`" for each in found)
+    return "\n".join([_scope(found[0]["scope"], about), "", *rows, "", f"{sizes}. By {commands}."])
+
+
+def _peer_row(model: str, row: Mapping[str, Any]) -> str:
+    if row["ratio"] is None:
+        return f"| {model} | {row['name']} | {row['threads']} | no quiet round was had | | | |"
+    speeds = [
+        f"{median(row[name]):.4g} ({min(row[name]):.4g} to {max(row[name]):.4g})" for name in ("bittern", "llama")
+    ]
+    share = "" if row["fraction_of_read_speed"] is None else f"{row['fraction_of_read_speed']:.0%}"
+    ratio = f"{row['ratio']:.2f} (of {len(row['ratios'])} rounds)"
+    return f"| {' | '.join((model, row['name'], str(row['threads']), *speeds, ratio, share))} |"
+
+
+def networks() -> str | None:
+    """Return the table of what `bench/networks.py --json` measured, or None where that is missing."""
+    found = _results("networks")
     if found is None:
         return None
-    ours, theirs = found["peers"]
-    about = (
-        f"{found['model']['name']}, {found['model']['size'] / 1e6:.1f} MB; {ours['name']} beside {theirs['version']}"
-    )
-    rows = [
-        "| case | threads | Bittern | llama.cpp | ratio | of the memory's read speed |",
-        "|---|---|---|---|---|---|",
-    ]
+    rows = ["| case | threads | beside | Bittern, us | peer, us | ratio | bar |", "|---|---|---|---|---|---|---|"]
     for row in found["cases"]:
+        head = f"| {row['case']} | {row['threads']} | {row['peer']} |"
         if row["ratio"] is None:
-            rows.append(f"| {row['name']} | {row['threads']} | no quiet round was had | | | |")
+            why = "the peer was not there" if row["missing"] else "no quiet round was had"
+            rows.append(f"{head} {why} | | | {row['bar']:g} |")
             continue
-        speeds = [
-            f"{median(row[name]):.4g} ({min(row[name]):.4g} to {max(row[name]):.4g})" for name in ("bittern", "llama")
-        ]
-        share = "" if row["fraction_of_read_speed"] is None else f"{row['fraction_of_read_speed']:.0%}"
-        cells = (
-            row["name"],
-            str(row["threads"]),
-            *speeds,
-            f"{row['ratio']:.2f} (of {len(row['ratios'])} rounds)",
-            share,
-        )
-        rows.append(f"| {' | '.join(cells)} |")
-    head = _scope(found["scope"], f"{about}. Tokens a second, median and spread of quiet rounds, A B A B")
+        times = [[1e6 * value for value in row[name]] for name in ("bittern", "peer_seconds")]
+        shown = " | ".join(f"{median(each):.4g} ({min(each):.4g} to {max(each):.4g})" for each in times)
+        rows.append(f"{head} {shown} | {row['ratio']:.2f} (of {len(row['bittern'])} rounds) | {row['bar']:g} |")
+    head = _scope(found["scope"], "a call, inputs in memory; median and spread of quiet rounds, A B A B")
     return "\n".join([head, "", *rows, "", f"By `{found['command']}`."])
 
 

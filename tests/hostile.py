@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import gguf_files as g
+import hostile_tflite
 import tiny_models
 from gguf_broken import BROKEN
 
@@ -27,6 +28,7 @@ from bittern.front.gguf import open_gguf
 from bittern.front.huggingface import open_folder
 from bittern.front.safetensors_file import read_safetensors
 from bittern.front.template import ChatTemplate
+from bittern.front.tflite.importer import open_tflite
 from bittern.front.tokenizer import Tokenizer
 from bittern.front.tokenizer_json import folder_tokenizer
 from bittern.graph import keg_format as form
@@ -45,6 +47,7 @@ READERS = {
     "btn": "`.btn`",
     "tokenizer": "tokenizer: GGUF metadata, `tokenizer.json`",
     "template": "chat template",
+    "tflite": "TFLite",
 }
 KINDS = {
     "length": "lengths",
@@ -130,6 +133,10 @@ def _read_template(folder: Path) -> None:
     ChatTemplate(source).render([{"role": "user", "content": "Hi"}], add_generation_prompt=True)
 
 
+def _read_tflite(folder: Path) -> None:
+    open_tflite(folder / "x.tflite", LIBRARY)
+
+
 _READ: dict[str, Callable[[Path], None]] = {
     "gguf": _read_gguf,
     "safetensors": _read_safetensors,
@@ -138,6 +145,7 @@ _READ: dict[str, Callable[[Path], None]] = {
     "btn": _read_btn,
     "tokenizer": _read_tokenizer,
     "template": _read_template,
+    "tflite": _read_tflite,
 }
 
 
@@ -147,6 +155,13 @@ def void(_: object) -> None:
 
 def _put(name: str, data: bytes | str) -> Callable[[Path], None]:
     return lambda folder: void((folder / name).write_bytes(data.encode() if isinstance(data, str) else data))
+
+
+# --- TFLite
+
+
+def _tflite(kind: str, what: str, code: str, made: Callable[[], bytes]) -> Hostile:
+    return Hostile("tflite", kind, what, code, lambda folder: _put("x.tflite", made())(folder))
 
 
 # --- GGUF
@@ -444,4 +459,5 @@ ROWS: tuple[Hostile, ...] = (
     _template(
         "resource", "10 loops in each other", "F406", "{% for a in range(99) %}" * 10 + "x" + "{% endfor %}" * 10
     ),
+    *(_tflite(*row) for row in hostile_tflite.ROWS),
 )

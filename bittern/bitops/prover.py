@@ -90,7 +90,8 @@ class Prover:
     def proves(self, value: "Dim | int") -> bool:
         """Whether the polynomial is proven to be at least 0."""
         self._enter()
-        return self._context.is_empty or self._asked(self.simple(dim(value)))
+        wanted = self.simple(dim(value))
+        return self._context.is_empty or self._interval(wanted)[0] >= 0 or self._asked(wanted)
 
     def within(self, value: Dim, low: "Dim | int", high: "Dim | int") -> bool:
         """Whether low <= value <= high is proven."""

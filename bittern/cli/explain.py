@@ -41,7 +41,7 @@ AREAS: dict[str, str] = {
     "M1": "families and binding",
     "N1": "declared networks",
     "N3": "TFLite models",
-    "N4": "quantising",
+    "N4": "networks that run, data, quantising",
     "P1": "plans",
     "R1": "running",
     "S1": "pull and store",

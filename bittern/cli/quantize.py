@@ -1,7 +1,7 @@
 """`bittern quantize`: a float ONNX model, or a GGUF model, with fewer bits, and what that costs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,12 +10,17 @@ from bittern.cli.frame import BAD_ARGUMENTS, model_path, open_store, print_json,
 from bittern.cli.options import AsJson, Quiet, folder, option, real, whole, word
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from bittern.base.progress import Progress
+    from bittern.front.quantise.onnx.settings import Settings
     from bittern.front.quantise.report import Report
 
 _METHODS = ("max", "percentile", "mse", "kl")
 _ROUNDINGS = ("rtn", "gptq", "adaround")
 _ACTIVATIONS = ("none", "b1", "t", "2", "3", "4", "8")
 _FORMS = ("qdq", "qonnx")
+PIXELS = ("auto", "raw", "unit", "signed")
 
 Source = Annotated[str, typer.Argument(metavar="IN", help="An ONNX model of floats, a GGUF model, or a pulled one.")]
 Target = Annotated[Path, option("-o", "--out", metavar="OUT", parser=folder("-o"), help="The file to write.")]
@@ -27,16 +32,22 @@ Activations = Annotated[
     option("--activations", metavar="W", parser=word("--activations", _ACTIVATIONS), help="ONNX: none, or a width."),
 ]
 Data = Annotated[
-    Path | None, option("--data", metavar="FILE", parser=folder("--data"), help="ONNX: samples, as IDX, npy or npz.")
+    str, option("--data", metavar="FILE[:NAME]", help="ONNX: samples to calibrate on, a .npy, .npz or IDX file.")
 ]
 Labels = Annotated[
-    Path | None, option("--labels", metavar="FILE", parser=folder("--labels"), help="ONNX: a label for each sample.")
+    str, option("--labels", metavar="FILE[:NAME]", help="ONNX: a label for each sample, to measure accuracy.")
 ]
 Samples = Annotated[
     int, option("--samples", metavar="N", parser=whole("--samples", 1), help="ONNX: how many samples to calibrate on.")
 ]
-Factor = Annotated[
-    float, option("--factor", metavar="X", parser=real("--factor", -1e30, 1e30), help="ONNX: samples are times this.")
+Pixels = Annotated[
+    str,
+    option(
+        "--pixels",
+        metavar="RANGE",
+        parser=word("--pixels", PIXELS),
+        help="ONNX: what bytes become: raw (0 to 255), unit (0 to 1), signed (-1 to 1); auto is unit.",
+    ),
 ]
 Method = Annotated[
     str,
@@ -72,10 +83,10 @@ def command(
     out: Target,
     width: Wide,
     activations: Activations = "8",
-    data: Data = None,
-    labels: Labels = None,
+    data: Data = "",
+    labels: Labels = "",
     samples: Samples = 256,
-    factor: Factor = 1.0,
+    pixels: Pixels = "auto",
     method: Method = "max",
     percentile: Percentile = 99.99,
     granularity: Granularity = "channel",
@@ -93,40 +104,68 @@ def command(
 
     The same input gives the same bytes on every machine.
     """
+    from bittern.front.quantise.onnx.settings import Settings
     from bittern.front.quantise.report import report_text
 
     path = model_path(source, open_store())
+    form = word("--form", ("", *_FORMS))(form)
+    settings = Settings(
+        width, activations, method, percentile, granularity, weights, asymmetric, signed, dynamic, form, samples,
+        pixels, tuple(keep or ()),
+    )  # fmt: skip
     reporter = progress(quiet or as_json)
     if _is_gguf(path):
-        for name, given in (("--data", data), ("--labels", labels)):
-            if given is not None:
-                raise BitternError(BAD_ARGUMENTS, f"{name} is for ONNX models.", "A GGUF model takes --importance.")
-        from bittern.front.quantise.gguf.file import quantise_gguf
-
-        report = quantise_gguf(
-            path, out, width, reporter, word("--method", ("max", "mse"))(method), importance, keep or ()
-        )
+        _need_defaults(settings, data or labels)
+        report = _of_gguf(path, out, settings, importance, reporter)
+    elif importance is not None:
+        raise BitternError(BAD_ARGUMENTS, "--importance is for GGUF models.", "An ONNX model takes --data.")
     else:
-        if importance is not None:
-            raise BitternError(BAD_ARGUMENTS, "--importance is for GGUF models.", "An ONNX model takes --data.")
-        from bittern.front.quantise.onnx.file import Settings, quantise_onnx
-
-        kept = tuple(keep or ())
-        form = word("--form", ("", *_FORMS))(form)
-        settings = Settings(
-            width, activations, method, percentile, granularity, weights, asymmetric, signed, dynamic, form, samples,
-            factor, kept,
-        )  # fmt: skip
-        report = quantise_onnx(path, out, settings, data, labels, reporter)
-    _print(report, as_json, report_text(report))
-    return 0
-
-
-def _print(report: "Report", as_json: bool, text: str) -> None:
+        report = _of_onnx(path, out, settings, data, labels, reporter)
     if as_json:
         print_json(report.as_json())
     else:
-        print(text)
+        print(report_text(report))
+    return 0
+
+
+def _need_defaults(settings: "Settings", data: str) -> None:
+    """Refuse options that a GGUF model does not take. Errors: U111."""
+    from dataclasses import fields
+
+    taken = ("width", "method", "keep")
+    changed = [
+        each.name
+        for each in fields(settings)
+        if each.name not in taken and getattr(settings, each.name) != each.default
+    ]
+    words = {"rounding": "weights"}
+    named = [f"--{words.get(name, name)}" for name in changed] + ["--data and --labels"] * bool(data)
+    if named:
+        what = f"{', '.join(named)} {'is' if len(named) == 1 and not data else 'are'} for ONNX models."
+        raise BitternError(BAD_ARGUMENTS, what, "A GGUF model takes --width, --method, --keep and --importance.")
+
+
+def _of_gguf(path: Path, out: Path, settings: "Settings", importance: Path | None, reporter: "Progress") -> "Report":
+    from bittern.front.quantise.gguf.file import METHODS, quantise_gguf
+
+    method = word("--method", METHODS)(settings.method)
+    return quantise_gguf(path, out, settings.width, reporter, method, importance, settings.keep)
+
+
+def _of_onnx(path: Path, out: Path, settings: "Settings", data: str, labels: str, reporter: "Progress") -> "Report":
+    from bittern.front.quantise.onnx.file import quantise_onnx
+
+    samples, answers = (_read(given) if given else None for given in (data, labels))
+    return quantise_onnx(path, out, settings, samples, answers, reporter)
+
+
+def _read(given: str) -> "npt.NDArray[Any]":
+    """Return the array of FILE or FILE:NAME. Errors: N461 to N463."""
+    from bittern.front.arrays import read_array
+
+    path, _, name = given.rpartition(":")
+    whole = not path or Path(given).exists()
+    return read_array(Path(given), "") if whole else read_array(Path(path), name)
 
 
 def _is_gguf(path: Path) -> bool:

@@ -20,10 +20,10 @@ def command(
     Bytes are those of the network's .keg file, in which codes of 1 to 7 bits are packed: their sum is its size.
     Multiply-accumulates are those of one sample, by the widths of weights and values.
     """
-    from bittern.front.network.summary import summary
+    from bittern.runtime.built import summary_of
     from bittern.runtime.networks import open_network
 
-    told = summary(open_network(network))
+    told = summary_of(open_network(network))
     if as_json:
         print_json(told.as_json())
     elif sys.stdout.isatty() and not os.environ.get("NO_COLOR"):

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from bittern.base.errors import BitternError, code, nearest
 
-NO_DATA = code("N411", "a file of data cannot be read")
-BAD_DATA = code("N412", "a file of data is damaged or of an unknown kind")
-NO_ARRAY = code("N413", "a file holds no array of this name")
+NO_DATA = code("N461", "a file of data cannot be read")
+BAD_DATA = code("N462", "a file of data is damaged or of an unknown kind")
+NO_ARRAY = code("N463", "a file holds no array of this name")
 
 MOST = 1 << 32  # bytes of an unpacked file
 _IDX = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -30,7 +30,7 @@ Array = npt.NDArray[Any]
 def read_array(path: Path, name: str = "") -> Array:
     """Return the array of a file: `.npy`, `.npz`, or IDX, also compressed by gzip.
 
-    name: of an array in a `.npz`; may be left out where there is one alone. Raises N411, N412, N413.
+    name: of an array in a `.npz`; may be left out where there is one alone. Raises N461, N462, N463.
     """
     try:
         with path.open("rb") as file:

@@ -5,6 +5,6 @@ constant has been checked. The layout and the error codes are in `keg_format`.
 """
 
 from bittern.graph.keg_read import Keg, Mapped, read_keg
-from bittern.graph.keg_write import ExternalBlob, write_keg
+from bittern.graph.keg_write import ExternalBlob, keg_size, stored_size, write_keg
 
-__all__ = ["ExternalBlob", "Keg", "Mapped", "read_keg", "write_keg"]
+__all__ = ["ExternalBlob", "Keg", "Mapped", "keg_size", "read_keg", "stored_size", "write_keg"]

@@ -9,7 +9,8 @@ All integers of the preamble are little-endian. The header is one map:
 
 | key | content |
 |---|---|
-| blobs | rows [sha256, size, offset] inside, the offset from the end of the header; or with [file, its sha256] added |
+| blobs | rows [sha256, size, offset] inside, the offset from the end of the header; or with [file, its sha256] added;
+  or with [element] added: values packed as `keg_packing` says |
 | dims | rows of terms [factor, [atom, ...]]; an atom is a symbol's position or [`/` or `%`, dim, dim] |
 | entries | rows, nodes and functions in one topological order: `NODE` and `FUNCTION` below |
 | labels | rows `LABELS`, apart from meaning: nothing in an id depends on them |

@@ -6,7 +6,7 @@ a graph was built nor that of the arguments shows. `keg_format` states the layou
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
@@ -23,6 +23,7 @@ from bittern.graph.keg_format import (
     WRONG_BLOB,
     aligned,
 )
+from bittern.graph.keg_packing import pack, packed_size, packing
 from bittern.graph.node import Attribute, Blob, Function, Labels, Node, functions_of
 from bittern.graph.record import effects_of, ownership_of, policy_of
 from bittern.types.dims import Atom, Dim
@@ -58,15 +59,16 @@ def write_keg(
     bytes are not those of its digest any more.
     """
     header, inside = _header(roots, external or {}, notes or {})
-    size = aligned(PREAMBLE.size + len(header)) + sum(aligned(blob.size) for blob in inside)
+    size = _size(header, inside)
     preamble = PREAMBLE.pack(MAGIC, VERSION, len(header), size, hashlib.sha256(header).digest())
     target = Path(path)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with open(part, "xb") as file:
             _write_padded(file, preamble + header)
-            for blob in inside:
-                _write_padded(file, _checked(blob))
+            for blob, packed in inside:
+                data = _checked(blob)
+                _write_padded(file, data if packed is None else pack(data, packed))
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, target)
@@ -74,6 +76,28 @@ def write_keg(
         raise BitternError(NOT_WRITTEN, f"`{target}` cannot be written: {fault}.", "Choose another place.") from fault
     finally:
         part.unlink(missing_ok=True)
+
+
+def keg_size(
+    roots: Mapping[str, Function],
+    external: Mapping[bytes, ExternalBlob] | None = None,
+    notes: Mapping[str, str] | None = None,
+) -> int:
+    """Return how many bytes the file of `write_keg` has. Errors: F223."""
+    return _size(*_header(roots, external or {}, notes or {}))
+
+
+def stored_size(blob: Blob, elements: Iterable[Element]) -> int:
+    """Return how many bytes of a file a constant takes. elements: of the nodes that hold it."""
+    return _stored(blob, packing(elements, blob.size))
+
+
+def _stored(blob: Blob, packed: str | None) -> int:
+    return blob.size if packed is None else packed_size(blob.size, packed)
+
+
+def _size(header: bytes, inside: "list[_Inside]") -> int:
+    return aligned(PREAMBLE.size + len(header)) + sum(aligned(_stored(*each)) for each in inside)
 
 
 def _write_padded(file: BinaryIO, data: memoryview | bytes) -> None:
@@ -92,15 +116,26 @@ def _checked(blob: Blob) -> memoryview:
     return data
 
 
+_Inside: TypeAlias = tuple[Blob, str | None]  # a blob of the file, and by which element it is packed
+
+
 def _header(
     roots: Mapping[str, Function], external: Mapping[bytes, ExternalBlob], notes: Mapping[str, str]
-) -> tuple[bytes, list[Blob]]:
+) -> tuple[bytes, list[_Inside]]:
     from cbor2 import dumps
 
     tables = _Tables()
     entries = list(_in_order([roots[label] for label in sorted(roots)]))
-    blobs = {b.digest: b for e in entries if isinstance(e, Node) for _, v in e.attributes for b in _blobs_in(v)}
-    inside = [blobs[digest] for digest in sorted(blobs) if digest not in external]
+    blobs: dict[bytes, Blob] = {}
+    elements: dict[bytes, set[Element]] = {}
+    for holder, blob in _held(entries):
+        blobs[blob.digest] = blob
+        elements.setdefault(blob.digest, set()).update(holder)
+    inside = [
+        (blobs[digest], packing(elements[digest], blobs[digest].size))
+        for digest in sorted(blobs)
+        if digest not in external
+    ]
     tables.blobs = {digest: place for place, digest in enumerate(sorted(blobs))}
     for place, entry in enumerate(entries):
         tables.entries[entry.id] = place
@@ -139,6 +174,16 @@ def _needs(current: Node | Function) -> list[Node | Function]:
     return [current.result] if current.ideal is None else [current.result, current.ideal]
 
 
+def _held(entries: Sequence[Node | Function]) -> Iterator[tuple[list[Element], Blob]]:
+    """Yield every blob of the entries, with the element of the constant that it is."""
+    for entry in entries:
+        if isinstance(entry, Node):
+            known = [entry.type.element] if entry.kind == "const" and isinstance(entry.type, Tensor) else []
+            for _, value in entry.attributes:
+                for blob in _blobs_in(value):
+                    yield known, blob
+
+
 def _blobs_in(value: Attribute) -> Iterator[Blob]:
     if isinstance(value, Blob):
         yield value
@@ -147,15 +192,18 @@ def _blobs_in(value: Attribute) -> Iterator[Blob]:
             yield from _blobs_in(item)
 
 
-def _blob_rows(blobs: Mapping[bytes, Blob], inside: list[Blob], external: Mapping[bytes, ExternalBlob]) -> list[Plain]:
-    offsets, offset = {}, 0
-    for blob in inside:
-        offsets[blob.digest] = offset
-        offset += aligned(blob.size)
+def _blob_rows(
+    blobs: Mapping[bytes, Blob], inside: list[_Inside], external: Mapping[bytes, ExternalBlob]
+) -> list[Plain]:
+    offsets: dict[bytes, list[Plain]] = {}
+    offset = 0
+    for blob, packed in inside:
+        offsets[blob.digest] = [offset] if packed is None else [offset, packed]
+        offset += aligned(_stored(blob, packed))
     rows: list[Plain] = []
     for digest in sorted(blobs):
         if digest in offsets:
-            rows.append([digest, blobs[digest].size, offsets[digest]])
+            rows.append([digest, blobs[digest].size, *offsets[digest]])
         else:
             place = external[digest]
             assert place.size == blobs[digest].size and len(place.sha256) == 32, (place, blobs[digest])

@@ -154,10 +154,128 @@ def _advance(stops: int, most: int) -> Kernel:
     return advance(stops, most)
 
 
+def _conv_bytes(area: tuple[Any, ...], m: int, stage: tuple[Any, ...], images: int, parts: int, room: int) -> Kernel:
+    from bittern.kernels.conv_bytes import conv_bytes
+    from bittern.kernels.conv_shapes import area_of
+    from bittern.kernels.requantise import stage_of
+
+    return conv_bytes(area_of(area), m, stage_of(stage), images, parts, room)
+
+
+def _gather_windows(area: tuple[Any, ...], images: int) -> Kernel:
+    from bittern.kernels.conv_shapes import area_of
+    from bittern.kernels.gather_windows import gather_windows
+
+    return gather_windows(area_of(area), images)
+
+
+def _depthwise(area: tuple[Any, ...], stage: tuple[Any, ...], images: int) -> Kernel:
+    from bittern.kernels.conv_shapes import area_of
+    from bittern.kernels.depthwise import depthwise
+    from bittern.kernels.requantise import stage_of
+
+    return depthwise(area_of(area), stage_of(stage), images)
+
+
+def _max_pool(area: tuple[Any, ...], images: int) -> Kernel:
+    from bittern.kernels.conv_shapes import area_of
+    from bittern.kernels.pool import max_pool
+
+    return max_pool(area_of(area), images)
+
+
+def _sum_pool(area: tuple[Any, ...], stage: tuple[Any, ...], images: int) -> Kernel:
+    from bittern.kernels.conv_shapes import area_of
+    from bittern.kernels.pool import sum_pool
+    from bittern.kernels.requantise import stage_of
+
+    return sum_pool(area_of(area), stage_of(stage), images)
+
+
+def _add_bytes(n: int, total: tuple[Any, ...]) -> Kernel:
+    from bittern.kernels.add_bytes import add_bytes, sum_of
+
+    return add_bytes(n, sum_of(total))
+
+
+def _blend_bytes(n: int, line: tuple[Any, ...]) -> Kernel:
+    from bittern.kernels.blend_bytes import Line, blend_bytes
+
+    return blend_bytes(n, Line(*line))
+
+
+def _table_bytes(n: int) -> Kernel:
+    from bittern.kernels.table_bytes import table_bytes
+
+    return table_bytes(n)
+
+
 def _watch() -> Kernel:
     from bittern.kernels.watch import watch
 
     return watch()
+
+
+def _sign_product(
+    field: tuple[Any, ...],
+    channels: int,
+    m: int,
+    weights: str,
+    coding: tuple[Any, ...],
+    stage: tuple[Any, ...],
+    padding: int | None,
+    samples: int | None,
+) -> Kernel:
+    from bittern.kernels.field import Field
+    from bittern.kernels.sign_product import Coding, sign_product
+    from bittern.kernels.window_results import Stage
+
+    where, values, ending = Field(*field), Coding(*coding), Stage(*stage)
+    return sign_product(where, channels, m, weights, values, ending, padding=padding, samples=samples)
+
+
+def _code_product(
+    field: tuple[Any, ...], codes: tuple[Any, ...], m: int, stage: tuple[Any, ...], samples: int | None
+) -> Kernel:
+    from bittern.kernels.code_product import Codes, code_product
+    from bittern.kernels.field import Field
+    from bittern.kernels.window_results import Stage
+
+    return code_product(Field(*field), Codes(*codes), m, Stage(*stage), samples)
+
+
+def _pack_planes(m: int, taps: int, channels: int, weights: str) -> Kernel:
+    from bittern.kernels.pack_planes import pack_planes
+
+    return pack_planes(m, taps, channels, weights)
+
+
+def _pack_values(element: str, channels: int, tests: tuple[Any, ...], places: int | None) -> Kernel:
+    from bittern.kernels.pack_planes import pack_values
+
+    return pack_values(element, channels, tests, places)
+
+
+def _bits_of_numbers(
+    channels: int, limits: tuple[Any, ...], planes: tuple[tuple[int, ...], ...], places: int | None
+) -> Kernel:
+    from bittern.kernels.bits_of_numbers import Limit, bits_of_numbers
+
+    return bits_of_numbers(channels, [Limit(*each) for each in limits], planes, places)
+
+
+def _pool_planes(field: tuple[Any, ...], span: int, samples: int | None) -> Kernel:
+    from bittern.kernels.field import Field
+    from bittern.kernels.pool_planes import pool_planes
+
+    return pool_planes(Field(*field), span, samples)
+
+
+def _bits_of_sums(m: int, stage: tuple[Any, ...], places: int | None) -> Kernel:
+    from bittern.kernels.bits_of_sums import bits_of_sums
+    from bittern.kernels.window_results import Stage
+
+    return bits_of_sums(m, Stage(*stage), places)
 
 
 # fmt: off
@@ -182,6 +300,21 @@ RECIPES: Mapping[str, Build] = {
     "argmax_join":    _argmax_join,
     "advance":        _advance,
     "watch":          _watch,
+    "sign_product":   _sign_product,
+    "code_product":   _code_product,
+    "pack_planes":    _pack_planes,
+    "pack_values":    _pack_values,
+    "bits_of_numbers": _bits_of_numbers,
+    "pool_planes":    _pool_planes,
+    "bits_of_sums":   _bits_of_sums,
+    "conv_bytes":     _conv_bytes,
+    "gather_windows": _gather_windows,
+    "depthwise":      _depthwise,
+    "max_pool":       _max_pool,
+    "sum_pool":       _sum_pool,
+    "add_bytes":      _add_bytes,
+    "blend_bytes":    _blend_bytes,
+    "table_bytes":    _table_bytes,
 }
 # fmt: on
 

@@ -259,13 +259,19 @@ def _lookup(ctx: Context, e: syntax.Call, brackets: Brackets, expected: Element 
 def _dot(ctx: Context, e: syntax.Call, brackets: Brackets, expected: Element | None) -> Value:
     given = arguments(ctx, e, "x", "y")
     left, right = operands(ctx, [given["x"], given["y"]], expected)
-    same_shape(ctx, left, right, e.span)
+    same_shape(ctx, left, right, e.span, elements=not (_is_whole(left) and _is_whole(right)))
     if brackets:
         element = element_of(ctx, need_bracket(ctx, e, brackets, "the element type of the sum"))
     else:
         element = left.tensor.element
         element = element if element.is_float or element.kind is Kind.OPEN else I32
     return ctx.value("dot", [left.node, right.node], e.span, to=element)
+
+
+def _is_whole(value: Value) -> bool:
+    """Whether the numbers are whole, so that those of two elements may be multiplied."""
+    element = value.tensor.element
+    return element.kind is not Kind.FORMAT and not element.is_float
 
 
 # --- spaces, copies, effects

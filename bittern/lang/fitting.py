@@ -62,11 +62,11 @@ def _either_conversion(left: Element, right: Element) -> str:
     return f"convert the right one: {conversion(right, left)}"
 
 
-def same_shape(ctx: Context, left: Value, right: Value, span: Span) -> None:
-    """Reject two arrays of different shape, element or space, naming both dimensions."""
+def same_shape(ctx: Context, left: Value, right: Value, span: Span, *, elements: bool = True) -> None:
+    """Reject two arrays of different shape, element or space, naming both dimensions. elements: these too."""
     a, b = left.tensor, right.tensor
     both = f"{ctx.text(a)} and {ctx.text(b)}"
-    if a.element != b.element and not ctx.ideal:
+    if elements and a.element != b.element and not ctx.ideal:
         ctx.reject(
             ELEMENT_MISMATCH,
             span,

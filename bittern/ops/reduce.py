@@ -18,7 +18,17 @@ from typing import Any
 import numpy as np
 
 from bittern.ops.arithmetic import fit, or_real, reals
-from bittern.ops.rules import is_open, need, need_arithmetic, need_bitwise, need_element, need_tensors, same
+from bittern.ops.rules import (
+    is_open,
+    need,
+    need_arithmetic,
+    need_bitwise,
+    need_element,
+    need_tensors,
+    same,
+    same_shape,
+    same_space,
+)
 from bittern.ops.table import Array, Attributes, Meaning, Site, TypeRule, op
 from bittern.types.elements import U32, Element, Kind
 from bittern.types.faults import ATTRIBUTE_UNFIT, RANK_UNFIT, SHAPE_MISMATCH, TypeFault
@@ -61,38 +71,52 @@ def _scan_bit_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
 
 
 def _dot_rule(types: tuple[Type, ...], attributes: Attributes) -> Tensor:
-    operands, to = need_tensors(types, 2), need_element(attributes)
-    for operand in operands:
+    (x, y), to = need_tensors(types, 2), need_element(attributes)
+    for operand in (x, y):
         need(
             operand,
-            lambda e: e.has_arithmetic or e.kind is Kind.SIGN,
-            "integers, `b1`, `t`, `f32` or `f64`",
+            _is_multiplied,
+            "integers, `bit`, `b1`, `t`, `f32` or `f64`",
             "storage-only floats are converted first: `f32(x)`",
         )
-    x = same(operands)
-    element = x.element
-    if element.is_float and to != element:
-        raise TypeFault(ATTRIBUTE_UNFIT, f"`{to}`", f"`{element}` for a dot of `{element}`")
-    if not element.is_float and not is_open(element):
-        _need_room(x, to)
+    if x.element == y.element or not all(_is_whole(operand.element) for operand in (x, y)):
+        same((x, y))
+    same_shape(x, y)
+    x = Tensor(x.element, x.shape, same_space((x, y)))
+    if x.element.is_float and to != x.element:
+        raise TypeFault(ATTRIBUTE_UNFIT, f"`{to}`", f"`{x.element}` for a dot of `{x.element}`")
+    if not x.element.is_float and not is_open(x.element) and not is_open(y.element):
+        _need_room(x, y, to)
     return _reduced(x, to)
 
 
-def _need_room(x: Tensor, to: Element) -> None:
+def _is_multiplied(element: Element) -> bool:
+    return element.has_arithmetic or element.kind in (Kind.SIGN, Kind.BIT)
+
+
+def _is_whole(element: Element) -> bool:
+    """Whether the values are whole numbers, so that a dot takes them with whole numbers of another element."""
+    return is_open(element, "int") or (_is_multiplied(element) and not element.is_float)
+
+
+def _need_room(x: Tensor, y: Tensor, to: Element) -> None:
     """Refuse a dot of integers whose sum could wrap."""
     if to.name not in ("i32", "i64") and not is_open(to, "int"):
         raise TypeFault(ATTRIBUTE_UNFIT, f"`{to}`", "`i32` or `i64` for a dot of integers")
     if to.name != "i32":
         return
-    if x.element.bits > 8:
-        raise TypeFault(ATTRIBUTE_UNFIT, f"a dot of `{x.element}` in i32", "`dot[i64]`", "the sum could wrap")
-    n = x.shape[-1].constant if x.shape else None
-    if n is not None and n * _largest(x.element) ** 2 > to.high:
-        raise TypeFault(SHAPE_MISMATCH, f"a dot of {n} `{x.element}` in i32", "`dot[i64]`", "the sum could wrap")
+    both = f"`{x.element}`" if x.element == y.element else f"`{x.element}` and `{y.element}`"
+    if max(x.element.bits, y.element.bits) > 8:
+        raise TypeFault(ATTRIBUTE_UNFIT, f"a dot of {both} in i32", "`dot[i64]`", "the sum could wrap")
+    n, (low, high) = x.shape[-1].constant if x.shape else None, _products(x.element, y.element)
+    if n is not None and (n * high > to.high or n * low < to.low):
+        raise TypeFault(SHAPE_MISMATCH, f"a dot of {n} {both} in i32", "`dot[i64]`", "the sum could wrap")
 
 
-def _largest(element: Element) -> int:
-    return max(-element.low, element.high)
+def _products(x: Element, y: Element) -> tuple[int, int]:
+    """Return the least and the greatest product of two values."""
+    corners = [a * b for a in (x.low, x.high) for b in (y.low, y.high)]
+    return min(corners), max(corners)
 
 
 # --- sixteen partials
@@ -262,7 +286,8 @@ def _dot(site: Site, x: Array, y: Array) -> Array:
     if x.dtype.kind == "f":
         return _ordered_dot(x, y)
     dtype = site.result.element.dtype
-    bound = x.shape[-1] * _largest(site.operands[0].element) ** 2
+    low, high = _products(site.operands[0].element, site.operands[1].element)
+    bound = x.shape[-1] * max(-low, high)
     if bound < 1 << 24:
         return _contract(x.astype(np.float32), y.astype(np.float32)).astype(dtype)
     if bound < 1 << 53:
@@ -421,7 +446,7 @@ _ROWS: list[tuple[str, Meaning, Meaning | None, TypeRule, str]] = [
         _dot,
         _ideal_dot,
         _dot_rule,
-        "sum of products over the last axis; floats ascending from +0, each operation rounded",
+        "sum of products over the last axis; ints of any two elements; floats ascending from +0, each step rounded",
     ),
     ("scan_sum", _scan_sum, None, _scan_rule, "inclusive running sum of the last axis, ascending; ints wrap"),
     ("scan_max", _scan_max, None, _scan_rule, "inclusive running max(p, x) of the last axis, ascending"),

@@ -6,7 +6,7 @@ what its bytes and what its arithmetic take; threads share what is split. Weight
 memory if all of them together are larger than the last cache, values between launches from the second one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bittern.plan.caches import NOMINAL, CpuCache
@@ -27,6 +27,16 @@ PEAKS: Mapping[str, tuple[float, float]] = {
     "avx512": (200e9, 64e9),
     "avx512-vnni": (525e9, 64e9),
 }
+# of one thread: steps of counting bits, one plane with one other; multiply-accumulates of bytes in the same layers
+COUNTING: Mapping[str, tuple[float, float]] = {
+    "sse2": (50e9, 32e9),
+    "avx2": (250e9, 64e9),
+    "avx2-vnni": (250e9, 200e9),
+    "avx512": (820e9, 130e9),
+    "avx512-vnni": (2700e9, 525e9),
+}
+_BEST = "avx512-vnni"
+_COUNTED, _BYTES = ("sign_product",), ("conv_bytes", "depthwise", "code_product")
 _FLOATS = ("f32", "f16", "bf16")  # tiles whose products are of floats
 
 
@@ -75,10 +85,28 @@ class Model:
         return "memory" if self.weights > last.bytes else last.name
 
     def _peak(self, launch: Launch) -> float:
+        if launch.recipe.name in _COUNTED:
+            return COUNTING[self.tier][0] / counted(launch.recipe.arguments)
+        if launch.recipe.name in _BYTES:
+            return COUNTING[self.tier][1]
         codes, floats = PEAKS[self.tier]
         tile = launch.recipe.arguments[0] if launch.recipe.arguments else ""
         is_codes = launch.recipe.name in ("matvec", "matmul") and tile not in _FLOATS
         return codes if is_codes else floats
+
+
+def counted(arguments: Sequence[object]) -> float:
+    """Return the steps of a multiply-accumulate, from the arguments of a `sign_product`: of planes, words filled up."""
+    _, channels, _, weights, coding, *_ = arguments
+    assert isinstance(channels, int) and isinstance(weights, str) and isinstance(coding, tuple), arguments
+    pairs = len(coding[0]) * (1 if weights in ("signs", "ternary") else int(weights[1:]))
+    return pairs * -(-channels // 64) * 64 / channels
+
+
+def counts_bits(pairs: int, fill: float, tier: str) -> bool:
+    """Whether counting bits is cheaper than multiplying bytes. pairs: of planes. fill: bits of words for a channel."""
+    planes, bytes_ = COUNTING[tier or _BEST]
+    return pairs * fill / planes <= 1 / bytes_
 
 
 def weight_bytes(plan: Plan, run: Run) -> int:

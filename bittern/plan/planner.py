@@ -32,32 +32,33 @@ def plan_of(
     without: Iterable[str] = (),
     dropped: frozenset[str] = frozenset(),
     watch: Watch | None = None,
+    tier: str = "",
 ) -> Plan:
     """Plan a function.
 
     rules: by name, the best first. known: library functions that rules are about. library: where the program comes
     from. dims: sizes that are fixed; position 0 is the number of tokens. without: names of rules that are not used.
     dropped: facts that rules are not told (scene.py); without `sizes`, constant ones are dimensions of the plan. watch:
-    is shown every decision before it changes the scene.
+    is shown every decision before it changes the scene. tier: what the plan is for, see cost.py; "" for the best.
     Raises P101, P102.
     """
     flow, names = flow_of(function, known, dims), function.labels.dims
     if "sizes" in dropped:
         flow, open_ = without_sizes(flow, function.dims)
         names = (*names, *map(str, open_))
-    scene = Scene(flow, (dims or {}).get(0), library, dropped)
+    scene = Scene(flow, (dims or {}).get(0), library, dropped, without=frozenset(without), fuse=fuse, tier=tier)
     for apply in flow.applies:
         _note_known(apply, scene)
-    banned, regions, needed = set(without), list[Region](), set(flow.results)
+    regions = list[Region]()
     for apply in reversed(flow.applies):
-        if apply in scene.covered or needed.isdisjoint(apply.results):
+        if apply in scene.covered or not scene.is_needed(apply):
             continue  # what nothing reads, or what all that read it know as a number, is not made
-        region = _region(apply, scene, [(name, rule) for name, rule in rules if name not in banned], fuse)
+        region = _region(apply, scene, [(name, rule) for name, rule in rules if name not in scene.without], fuse)
         if watch is not None:
             watch(apply, scene, region)
         scene.covered.update(region.covers)
         scene.same.update(region.same)
-        needed.update(_needs(region))
+        scene.needed.update(_needs(region))
         regions.append(region)
     regions.reverse()
     root = _roots(flow.inputs, regions, scene)

@@ -24,7 +24,9 @@ class Scene:
 
     flow: what is planned. tokens: the number of tokens if it is fixed. library: where the program comes from. dropped:
     facts that are not told. same: aliases so far. known: values evaluated once. extra: values that the plan adds, by
-    (value, purpose).
+    (value, purpose); what has one is made. needed: values that regions found so far read. without: rules that are not
+    used. fuse: whether a region may cover several applications. tier: what the plan is for, a row of `cost.PEAKS`, ""
+    for the best.
     """
 
     flow: Flow
@@ -35,12 +37,18 @@ class Scene:
     same: dict[Value, Value] = field(default_factory=dict)
     extra: dict[tuple[Value, str], Value] = field(default_factory=dict)
     known: dict[Value, Known] = field(default_factory=dict)
+    needed: set[Value] = field(default_factory=set)
+    without: frozenset[str] = frozenset()
+    fuse: bool = True
+    tier: str = ""
+    _beside: set[Value] = field(default_factory=set)  # values that something is made beside
     _makers: Mapping[Value, Apply] = field(default_factory=dict)
     _users: Mapping[Value, list[Apply]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._makers = {result: apply for apply in self.flow.applies for result in apply.results}
         self._users = self.flow.users()
+        self.needed.update(self.flow.results)
         if "tokens" in self.dropped:
             self.tokens = None
 
@@ -49,7 +57,12 @@ class Scene:
         made = copy(self)
         made.covered, made.same = set(self.covered), dict(self.same)
         made.extra, made.known = dict(self.extra), dict(self.known)
+        made.needed, made._beside = set(self.needed), set(self._beside)
         return made
+
+    def is_needed(self, apply: Apply) -> bool:
+        """Whether a region found so far reads a result of an application, or what is made beside it."""
+        return not (self.needed.isdisjoint(apply.results) and self._beside.isdisjoint(apply.results))
 
     def maker(self, value: Value) -> Apply | None:
         """Return what makes a value, or None for constants and inputs."""
@@ -128,6 +141,7 @@ class Scene:
         """Return, or note, a value that the plan adds beside another."""
         if made is not None:
             self.extra[(value, purpose)] = made
+            self._beside.add(value)
         return self.extra.get((value, purpose))
 
 

@@ -1,6 +1,6 @@
 """Networks declared in Python, ready to run: what `bittern.nn` shows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from bittern.front.network.stored import open_stored, save
 from bittern.front.network.summary import Summary, summary
 from bittern.front.network.value import Value
 from bittern.lang.library import Library
+from bittern.passes.network import widths
 from bittern.runtime.network import NetworkModel
 
 Array = npt.NDArray[np.generic]
@@ -50,7 +51,7 @@ class Model:
 
     def summary(self) -> Summary:
         """Return shapes, bits, parameters, bytes and multiply-accumulates, layer by layer; printing it is a table."""
-        return summary(self.network)
+        return summary_of(self.network)
 
     def save(self, path: Path | str) -> int:
         """Write the network as a `.keg` file; return its size in bytes. Raises F222."""
@@ -58,6 +59,11 @@ class Model:
 
     def __repr__(self) -> str:
         return f"<network {self.network.name}>"
+
+
+def summary_of(network: Network) -> Summary:
+    """Return the summary of a network with the bits of its sums, derived from its weights."""
+    return summary(network, {width.layer: width.bits for width in widths(network.function)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,7 @@ class NetworkBuilder(builder.NetworkBuilder):
 def build(
     outputs: Mapping[str, Value] | Value,
     *,
+    inputs: Sequence[Value] = (),
     name: str = "network",
     seed: int = 0,
     arrays: Arrays | None = None,
@@ -83,7 +90,7 @@ def build(
 ) -> Model:
     """Return the network that computes these values, ready to run. outputs: one value is called `scores`."""
     given = {"scores": outputs} if isinstance(outputs, Value) else outputs
-    made = builder.declared(given, name=name, seed=seed, arrays=arrays, partial=partial, library=library)
+    made = builder.declared(given, inputs=inputs, name=name, seed=seed, arrays=arrays, partial=partial, library=library)
     return Model(made.network, made.parameters)
 
 

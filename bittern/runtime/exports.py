@@ -9,8 +9,8 @@ from bittern.base.errors import BitternError, code, nearest
 from bittern.front.network.network import Network
 from bittern.runtime.network import NetworkModel
 
-UNKNOWN_FORM = code("N420", "networks are not exported in this form")
-NOT_WRITTEN = code("N421", "an exported file cannot be written")
+UNKNOWN_FORM = code("N464", "networks are not exported in this form")
+NOT_WRITTEN = code("N465", "an exported file cannot be written")
 
 Wish = Mapping[str, str]
 
@@ -42,7 +42,7 @@ FORMS: dict[str, Form] = {
 def export(network: Network, path: Path, form: str, wish: Wish | None = None) -> int:
     """Write a network in another form; return the bytes written. wish: options of the form, such as `tier`.
 
-    Raises N420, N421, and what the form refuses.
+    Raises N464, N465, and what the form refuses.
     """
     if form not in FORMS:
         remedy = nearest(form, list(FORMS)) or f"Known: {', '.join(FORMS)}."

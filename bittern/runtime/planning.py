@@ -156,7 +156,8 @@ def planned_network(network: Network, program: Function, wish: Wish, *, explains
     tier, threads, batch = _tier(wish), _threads(wish), wish.tokens or 1
     decisions = Decisions(RULES, wish.fuse) if explains else None
     watch = None if decisions is None else decisions.note
-    plan = plan_of(program, RULES, KNOWN, network.library, {0: batch}, fuse=wish.fuse, watch=watch)
+    sizes = {0: batch}
+    plan = plan_of(program, RULES, KNOWN, network.library, sizes, fuse=wish.fuse, watch=watch, tier=tier.name)
     run = Run((batch,), 0, threads)
     target = Target(wish.chip, tier.name, 8 * tier.vector)
     whole = replace(network, function=program)

@@ -34,11 +34,13 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "checksum":   ("checksums",),
     "random":     ("random", "mersenne_twister", "generators", "chacha20", "sobol"),
     "codec":      ("run_length", "varint", "base64", "hamming_code"),
-    "quant":      ("quantise", "quantisers"),
+    "quant":      ("quantise", "quantisers", "thresholds", "requantise", "tflite", "tflite_float", "onnx"),
     "binmath":    ("packed",),
-    "product":    ("products", "ternary"),
+    "product":    ("products", "ternary", "matmul"),
     "layer":      ("norms", "softmax", "activations", "rotary", "attention", "attention_both", "attention_capped",
                    "experts", "transformer", "sample"),
+    "discrete":   ("dense", "convolution", "pooling", "norms_of_codes", "piecewise", "recurrent",
+                   "attention_of_codes", "residual", "embedding"),
 }
 # fmt: on
 

@@ -166,6 +166,8 @@ def cases(kind: str) -> list[Case]:
             found.append(([tensor(e, *shape)], {}))
         if kind == "dot":
             found += [([tensor(e, *shape)] * 2, {"to": ELEMENTS[to]}) for to in ("i32", "i64", "f32", "f64")]
+            pairs = [[tensor(e, *shape), tensor(ELEMENTS[other], *shape)] for other in ("bit", "b1", "i4", "u8", "i16")]
+            found += [(pair, {"to": ELEMENTS[to]}) for pair in pairs for to in ("i32", "i64")]
     if kind == "iota":
         found += [([], {"count": dim(n)}) for n in (0, 5, 300)]
     if kind == "size":

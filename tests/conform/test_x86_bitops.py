@@ -214,6 +214,27 @@ def test_a_barrier_and_a_large_scratch_are_refused() -> None:
     assert refused.value.code == "R166"
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_wide_products(name: str) -> None:
+    """Even lanes of all edges with all edges; what lies in the odd lanes does not matter."""
+    edges = bitops_cases.edges("i32")
+    pairs = np.stack([np.repeat(edges, len(edges)), np.tile(edges, len(edges))])
+    rng = np.random.default_rng(3)
+    for count in (4, 8, 16):
+        b = Builder("wide")
+        x, y = (b.buffer(each, "i32", count, "read") for each in "xy")
+        b.buffer("z", "i64", count // 2, "write").store(
+            0, x.load(f"i32x{count}", 0).binary("mul_wide", y.load(f"i32x{count}", 0))
+        )
+        made = compiled(b.build(), tier_of(name))
+        for start in range(0, pairs.shape[1] - count // 2, count // 2):
+            u, v = (rng.integers(-(1 << 31), 1 << 31, count).astype(np.int32) for _ in range(2))
+            u[::2], v[::2] = pairs[:, start : start + count // 2]
+            z = np.zeros(count // 2, np.int64)
+            run_kernel(made, (), {"x": u, "y": v, "z": z})
+            assert (z == u[::2].astype(np.int64) * v[::2]).all()
+
+
 def test_no_kind_is_left_out() -> None:
     """Runs last in the file: the tests before it have compiled every kind of the table."""
     if not {"for", "gather", "lookup"} <= compiled_kinds:

@@ -180,6 +180,12 @@ def _dot2(b: Expander, call: Call) -> Outcome:
     return total + ((u << 16) >> 16) * ((v << 16) >> 16) + (u >> 16) * (v >> 16)
 
 
+@expansion("mul_wide")
+def _mul_wide(b: Expander, call: Call) -> Outcome:
+    x, y = (each.shuffle(range(0, each.type.count, 2)) for each in call.operands)
+    return x.convert("i64") * y.convert("i64")
+
+
 @expansion("popcount")
 def _popcount(b: Expander, call: Call) -> Outcome:
     """Sum in fields of 2, 4, 8 bits, then all bytes by a product (Warren, Hacker's Delight, 5-1)."""

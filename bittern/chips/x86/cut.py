@@ -12,6 +12,7 @@ import numpy as np
 from bittern.chips.chip import Reals
 from bittern.chips.machine.assembler import Code
 from bittern.chips.machine.program import Launch, Section, State
+from bittern.chips.x86.encode import Assembler
 from bittern.chips.x86.program import link
 from bittern.chips.x86.routines import Routines
 from bittern.chips.x86.threads import Crew
@@ -55,6 +56,8 @@ class Cut:
         self.codes = [codes[recipe] for recipe in recipes]
         self.addressed: list[tuple[int, Bytes, int]] = []  # argument words that are addresses: in what memory, where
         self._state, sections = self._arguments(launches, codes, recipes, crew.threads)
+        if not launches:  # all results are inputs, seen otherwise
+            self.codes, sections = [_nothing()], (Launch(0, 0, "one", barrier=False),)
         self.linked = link(self.codes, {SECTION: Section(sections, loop)})
 
     @property
@@ -177,6 +180,13 @@ class Cut:
         if root in self._memory.own.places:
             return self._memory.own.places[root] + thread * self._each, self._own
         return self._memory.shared.places[root], self._shared
+
+
+def _nothing() -> Code:
+    """Return a routine that does nothing."""
+    a = Assembler()
+    a.ret()
+    return a.finish()
 
 
 def _address_of(array: Bytes) -> int:

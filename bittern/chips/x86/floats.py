@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bittern.base.errors import BitternError, code
+from bittern.bitops.kernel import Kernel
 from bittern.chips.machine.assembler import Code
 from bittern.chips.x86.decode import Instruction, instructions
 
@@ -53,6 +54,11 @@ def need_no_floats(name: str, routine: Code) -> None:
     found = float_uses(routine)
     if found:
         raise BitternError(HAS_FLOAT_CODE, f"The kernel `{name}` has {_told(found)}.", "It must work on whole numbers.")
+
+
+def has_float_buffers(kernel: Kernel) -> bool:
+    """Whether a kernel is given floats, or gives them: then it stands at a boundary of a network of whole numbers."""
+    return any(buffer.element.is_float for buffer in kernel.buffers if buffer.access != "scratch")
 
 
 def _told(found: Sequence[FloatUse]) -> str:

@@ -49,7 +49,8 @@ class X86Function:
 
     def plan(self, batch: int) -> Plan:
         """Plan the function for so many samples. Raises P101, P102."""
-        return plan_of(self.function, RULES, KNOWN, self.library, {0: batch}, fuse=self.fuse)
+        tier = self.routines.tier.name
+        return plan_of(self.function, RULES, KNOWN, self.library, {0: batch}, fuse=self.fuse, tier=tier)
 
     def cut(self, batch: int) -> Cut:
         """Return the cut that runs so many samples."""

@@ -17,7 +17,7 @@ with the process. A forked child has none of them; its crew starts its own.
 import os
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
@@ -106,9 +106,13 @@ class Crew:
         """
         assert not linked.sections[section].loop, section
         state.prepare(1, self._rounds, 0)
-        return _Alone(
-            self, linked, state, self._lock, (self._workers.address, linked.driver(section), state.address, 1)
-        )
+        a = Assembler()
+        a.mov(rdi, state.address)  # in the code: Python takes longer to hand over arguments than a layer may take
+        a.xor(esi, esi)
+        a.mov(edx, 1)
+        a.mov(rax, linked.driver(section))
+        a.jmp(rax)
+        return _Alone(self, linked, state, entry(executable(a.finish()))).run
 
     def close(self) -> None:
         """End the workers, if they were started; the next run starts new ones."""
@@ -155,12 +159,12 @@ class _Alone:
     crew: Crew
     linked: Linked
     state: State
-    lock: AbstractContextManager[Any]
-    arguments: tuple[int, int, int, int]
+    call: Callable[[], Any]
 
-    def __call__(self) -> None:
-        with self.lock:
-            self.crew._lead(*self.arguments)
+    def run(self) -> None:
+        """Run it."""
+        with self.crew._lock:
+            self.call()
 
 
 class _Workers:

@@ -4,6 +4,7 @@ Weights are repacked by generated code, all threads together, and only once for 
 the mapped file; those that a kernel wants at a rounder address are copied.
 """
 
+import mmap
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TypeAlias
@@ -85,6 +86,7 @@ class Weights:
             assert address % boundary == 0, (operand.recipe, name, boundary)
             state.args[k] = address
         self._crew.run(linked, _REPACK, state)
+        _let_go(source)
         return made
 
     def _repacker(self, recipe: Recipe) -> tuple[Code, Linked, State]:
@@ -127,6 +129,21 @@ class _Slabs:
         made = self._slab[self._used : self._used + size]
         self._used += -(-size // LINE) * LINE
         return made
+
+
+def _let_go(raw: Bytes) -> None:
+    """Let the system take back the pages of a mapped file that were read; who reads them again gets them again."""
+    base: object = raw.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    held = base.obj if isinstance(base, memoryview) else base
+    if not isinstance(held, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    whole = np.frombuffer(held, np.uint8)
+    place = int(raw.__array_interface__["data"][0]) - int(whole.__array_interface__["data"][0])
+    first, last = -(-place // mmap.PAGESIZE), (place + raw.nbytes) // mmap.PAGESIZE
+    if last > first:
+        held.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, (last - first) * mmap.PAGESIZE)
 
 
 def _copied(data: bytes) -> Bytes:

@@ -101,6 +101,10 @@ class Assembly:
         """
         function, given = self._function(name, arguments, elements or {})
         is_mapped = list(mapped) if mapped is not None else [_has_batch(each) for each in given]
+        return self.apply(name, function, given, lead, is_mapped)
+
+    def apply(self, name: str, function: Function, given: Sequence[Node], lead: int, is_mapped: Sequence[bool]) -> Node:
+        """Return a function applied along leading axes; a struct is given as its leaves, in the order of its fields."""
         items = [_inside(each.type, lead if walks else 0) for each, walks in zip(given, is_mapped, strict=True)]
         dims = _solved(name, function, items)
         counts = next((_front(each, lead) for each, walks in zip(given, is_mapped, strict=True) if walks), ())

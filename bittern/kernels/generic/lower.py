@@ -94,11 +94,18 @@ def lower_nodes(
 
     own: numbers of the inputs whose memory the kernel may overwrite. The leaves of the inputs are the parameters.
     """
+    return lower(part(results, inputs, len(dims), own), dims, name=name or "part", shared=shared)
+
+
+def part(results: Sequence[Node], inputs: Sequence[Node], dims: int, own: Collection[int] = ()) -> Function:
+    """Return a part of a graph as a function of the inputs, at which it is cut: equal parts are the same function.
+
+    dims: of the function in which the part stands. own: as `lower_nodes` has it.
+    """
     cut = {given.id: param(k, given.type) for k, given in enumerate(inputs)}
     made = [replace_nodes(result, cut) for result in results]
     parameters = tuple(Parameter(given.type, "own" if k in own else "") for k, given in enumerate(inputs))
-    result = made[0] if len(made) == 1 else make_tuple(made)
-    return lower(Function(len(dims), parameters, result), dims, name=name or "part", shared=shared)
+    return Function(dims, parameters, made[0] if len(made) == 1 else make_tuple(made))
 
 
 def _refuse(function: Function) -> None:

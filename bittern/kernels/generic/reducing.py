@@ -260,6 +260,7 @@ def _dot(c: Context, w: Site, x: View, y: View) -> View:
         if element.is_float:
             return e.apply("mul", a, b)
         to = register(w.result)
+        a, b = (v.convert("i8") if v.type.element.name == "bit" else v for v in (a, b))
         return e.apply("mul", number(e, a, to), number(e, b, to))
 
     def make(p: Places) -> Handle:

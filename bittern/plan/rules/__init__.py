@@ -2,7 +2,17 @@
 
 from bittern.kernels.tiles import TILES
 from bittern.plan.planner import Rule
-from bittern.plan.rules import attention, embedding, generic, products, rows, ternary
+from bittern.plan.rules import (
+    attention,
+    elements_bytes,
+    embedding,
+    generic,
+    networks_bits,
+    networks_bytes,
+    products,
+    rows,
+    ternary,
+)
 
 # fmt: off
 RULES: tuple[tuple[str, Rule], ...] = (
@@ -17,6 +27,17 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("quantise_row",          ternary.quantise_row),
     ("ternary_and_residual",  ternary.product_and_residual),
     ("ternary_product",       ternary.product),
+    ("layer_of_bits",         networks_bits.layer_of_bits),
+    ("layer_of_codes",        networks_bits.layer_of_codes),
+    ("pool_of_bits",          networks_bits.pool_of_bits),
+    ("layer_by_im2col",       networks_bytes.layer_by_im2col),
+    ("layer_of_bytes",        networks_bytes.layer_of_bytes),
+    ("im2col",                networks_bytes.im2col),
+    ("pool_of_bytes",         networks_bytes.pool_of_bytes),
+    ("sum_of_bytes",          elements_bytes.sum_of_bytes),
+    ("table_of_bytes",        elements_bytes.table_of_bytes),
+    ("bits_of_sums",          networks_bits.bits_of_sums),
+    ("layer_of_many_bits",    networks_bits.layer_of_many_bits),
     ("attention_of_many",     attention.attention_of_many),
     ("attention",             attention.attention_alone),
     ("store",                 attention.store_alone),
@@ -26,6 +47,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("gate",                  rows.gate),
     ("embedding_and_scale",   embedding.embedding_and_scale),
     ("embedding",             embedding.embedding),
+    ("elementwise",           generic.elementwise),
     ("scale",                 rows.scale),
     ("add",                   rows.add),
     ("reshape",               rows.reshape),
@@ -48,6 +70,9 @@ KNOWN = frozenset(
         "attention.store",
         "attention.attention",
         "attention_capped.attention_capped",
+        *networks_bits.KNOWN,
+        *networks_bytes.KNOWN,
+        *elements_bytes.KNOWN,
         *(f"products.matvec_{name}" for name in TILES),
     }
 )

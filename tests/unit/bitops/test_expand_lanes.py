@@ -133,6 +133,15 @@ def test_dots(target: Target) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
+def test_wide_products(target: Target) -> None:
+    def body(b: Builder, x: View, y: View) -> None:
+        y.store(0, x.load("i32x16", 0).binary("mul_wide", x.load("i32x16", 64)))
+        y.store(64, x.load("i32x4", 128).binary("mul_wide", b.const("i32x4", -(1 << 31))))
+
+    check(built(body), target)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
 @pytest.mark.parametrize("of", ["u8x64", "u16x32", "f32x16", "u64x8", "u8x16"])
 def test_masked_access(of: str, target: Target) -> None:
     def body(b: Builder, x: View, y: View) -> None:

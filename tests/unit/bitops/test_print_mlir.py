@@ -30,6 +30,7 @@ def every_kind() -> list[str]:
     given = b.parameter("given", "index", 0, b.dims[0])
     with b.parallel(0, 2), b.labelled('a "label"'):
         x.load("i16x8", 0).dot(x.load("i16x8", 0))
+        x.load("i32x4", 0).binary("mul_wide", x.load("i32x4", 16))
         y.store_packed(4, 0, x.load_packed(4, 8, 0).lookup(x.load("u8x16", given)))
         x.gather("f32x8", 0, b.const("i32x8", 0))
         b.const("f32x4", [1.0, -0.0, float("nan"), float("inf")])

@@ -116,3 +116,10 @@ def test_bounds_that_bound_each_other_are_looked_at_once() -> None:
     assert not prover.proves(last - 1) and prover.proves(last)
     near = prover.fresh([Bound(last)], [Bound(last + 1), Bound(last + 2)])
     assert prover.proves(near - last) and prover.proves(last + 1 - near) and not prover.proves(last - near)
+
+
+def test_a_place_in_parts_is_inside_by_the_ranges_of_its_parts() -> None:
+    prover = Prover(0)
+    counted = sum((prover.fresh([Bound(dim(0))], [Bound(dim(1))]) for _ in range(9)), dim(0)) % 9
+    place = (counted // 3) * 12 + (counted % 3) * 4
+    assert prover.within(place, 0, 32) and not prover.within(place, 0, 31)

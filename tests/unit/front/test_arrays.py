@@ -44,7 +44,7 @@ def test_numpy_files(tmp_path: Path) -> None:
     for name in ("", "secnd"):
         with pytest.raises(BitternError, match="second") as refused:
             read_array(tmp_path / "two.npz", name)
-        assert refused.value.code == "N413"
+        assert refused.value.code == "N463"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_numpy_files(tmp_path: Path) -> None:
 def test_damaged_files_are_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(BitternError) as refused:
         read_array(_written(tmp_path, "x", data))
-    assert refused.value.code == "N412"
+    assert refused.value.code == "N462"
 
 
 def test_pickles_are_never_run(tmp_path: Path) -> None:
@@ -75,13 +75,13 @@ def test_pickles_are_never_run(tmp_path: Path) -> None:
     for name in ("p.npy", "p.npz", "raw.npy"):
         with pytest.raises(BitternError) as refused:
             read_array(tmp_path / name)
-        assert refused.value.code == "N412"
+        assert refused.value.code == "N462"
 
 
 def test_missing_files(tmp_path: Path) -> None:
     with pytest.raises(BitternError) as refused:
         read_array(tmp_path / "none")
-    assert refused.value.code == "N411"
+    assert refused.value.code == "N461"
 
 
 @given(st.integers(0, len(IDX) - 1), st.integers(0, 255))
@@ -93,4 +93,4 @@ def test_changed_bytes_give_an_array_or_a_refusal(place: int, byte: int) -> None
         try:
             assert read_array(path).nbytes <= len(IDX)
         except BitternError as refused:
-            assert refused.code == "N412"
+            assert refused.code == "N462"

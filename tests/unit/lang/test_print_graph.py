@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,16 +83,28 @@ def test_the_library_prints_and_reads_back(module_name: str) -> None:
     module = library.module(module_name)
     assert module is not None
     whole = "u32" if module_name == "bitwise" else "i32"
-    samples = {"type": "f32", "int": whole, "float": "f32", "format": "q4_1"}
+    samples = {"float": "f32", "format": "q4_1"}
     functions = {}
     for name, members in module.functions.items():
         for place, declaration in enumerate(members):
-            elements = {g.name.name: samples[g.kind] for g in declaration.generics if g.kind in samples}
             overload = mark(declaration) if len(members) > 1 else None
-            made = library.function(f"{module_name}.{name}", elements=elements, overload=overload)
-            functions[f"{name}_{place}_"] = made
+            for any_, int_ in (("f32", whole), ("i8", whole), ("i8", "i8")):  # dots of codes take no others
+                kinds = {**samples, "type": any_, "int": int_}
+                elements = {g.name.name: kinds[g.kind] for g in declaration.generics if g.kind in kinds}
+                with suppress(BitternError):
+                    made = library.function(f"{module_name}.{name}", elements=elements, overload=overload)
+                    functions[f"{name}_{place}_"] = made
+                    break
+            else:
+                pytest.fail(f"no instance of {name}")
     assert functions
     check(functions)
+
+
+@pytest.mark.parametrize(("left", "right"), [("b1", "i8"), ("i8", "u8"), ("t", "bit"), ("u2", "i4")])
+def test_a_dot_of_two_elements_reads_back(left: str, right: str) -> None:
+    made = Library.standard().function("dense.dense", elements={"a": left, "e": right})
+    assert f"w: &{left}[m, n], x: &{right}[n]) -> i32[m]" in check({"dense": made})
 
 
 @pytest.mark.parametrize("cache", ["f16", "int8"])

@@ -123,6 +123,27 @@ def test_dot_of_small_integers_is_exact(element: Element) -> None:
         assert same.tolist() == [sum(int(v) ** 2 for v in row) for row in x[:, 0]]
 
 
+CODES = [e for e in INTEGERS if e.bits <= 8] + [BIT, B1, T]
+
+
+@pytest.mark.parametrize("element", CODES, ids=str)
+def test_dot_of_two_elements_is_exact(element: Element) -> None:
+    rng = np.random.default_rng(7)
+    for other in CODES:
+        for n in (0, 1, 33, 700):
+            x, y = values(element, (3, 1, n), rng), values(other, (1, 4, n), rng)
+            x[0], x[1], y[0, 0], y[0, 1] = element.low, element.high, other.low, other.high
+            found = call("dot", [element, other], x, y, lead=2, to=I32)
+            assert found.dtype == np.int32
+            assert found.tolist() == (x.astype(np.int64) @ y.astype(np.int64)[0].T)[:, 0].tolist(), (other, n)
+
+
+def test_dot_of_two_wide_elements_wraps_at_64_bits() -> None:
+    x, y = np.full(3, 2**63 + 5, np.uint64), np.array([-1, -128, 127], np.int8)
+    exact = sum(int(a) * int(b) for a, b in zip(x, y, strict=True))
+    assert int(call("dot", [U64, I8], x, y, to=I64)) == (exact + 2**63) % 2**64 - 2**63
+
+
 @pytest.mark.parametrize("element", [I16, I32, I64, U64], ids=str)
 def test_dot_of_wide_integers_wraps_at_64_bits(element: Element) -> None:
     rng = np.random.default_rng(element.bits)
@@ -205,6 +226,9 @@ def test_results() -> None:
         assert OPS["dot"].rule((Tensor(element, (N,)),) * 2, {"to": element}) == Tensor(element)
     for element, to in ((F32, F32), (F64, F64), (I8, I32), (U64, I64), (B1, I32), (T, I64)):
         assert OPS["dot"].rule((Tensor(element, (N, M)),) * 2, {"to": to}) == Tensor(to, (N,))
+    for other in (U8, B1, BIT, I8, ANY, INT):
+        assert OPS["dot"].rule((Tensor(I8, (N, M)), Tensor(other, (N, M), "host")), {"to": I32}).space == "host"
+        assert OPS["dot"].rule((Tensor(other, (N, M)), Tensor(I8, (N, M))), {"to": I32}) == Tensor(I32, (N,))
     spaces = (Tensor(F32, (N,)), Tensor(F32, (N,), "host"))
     assert OPS["dot"].rule(spaces, {"to": F32}) == Tensor(F32, (), "host")
 
@@ -216,14 +240,20 @@ def test_operands_that_do_not_fit() -> None:
     refuses("E303", "`f32` / `i32` or `i64`", "dot", [tensor(U8, 4)] * 2, to=F32)
     refuses("E303", "a dot of `i16` in i32 / `dot[i64]`", "dot", [tensor(I16, 4)] * 2, to=I32)
     refuses("E302", "storage-only", "dot", [tensor(F16, 4)] * 2, to=F32)
-    refuses("E302", "`bit`", "dot", [tensor(BIT, 4)] * 2, to=I32)
-    refuses("E301", "`u8` / `i8`", "dot", [tensor(I8, 4), tensor(U8, 4)], to=I32)
-    refuses("E401", "shape [5] / shape [4]", "dot", [tensor(I8, 4), tensor(I8, 5)], to=I32)
+    refuses("E302", "`bit`", "dot", [tensor(ELEMENTS["q8_0"], 32)] * 2, to=I32)
+    refuses("E301", "`f32` / `i8`", "dot", [tensor(I8, 4), tensor(F32, 4)], to=I32)
+    refuses("E301", "`e` / `u8`", "dot", [tensor(U8, 4), tensor(FLOAT, 4)], to=I32)
+    refuses("E303", "a dot of `u8` and `i16` in i32 / `dot[i64]`", "dot", [tensor(U8, 4), tensor(I16, 4)], to=I32)
+    for other in (I8, U8):
+        refuses("E401", "shape [5] / shape [4]", "dot", [tensor(I8, 4), tensor(other, 5)], to=I32)
     refuses("E402", "an array", "dot", [Tensor(F32)] * 2, to=F32)
     most = (2**31 - 1) // 255**2
     assert OPS["dot"].rule((tensor(U8, most),) * 2, {"to": I32}) == Tensor(I32)
     refuses("E401", "the sum could wrap", "dot", [tensor(U8, most + 1)] * 2, to=I32)
     assert OPS["dot"].rule((tensor(U8, most + 1),) * 2, {"to": I64}) == Tensor(I64)
+    for left, right, n in ((U8, I8, 2**31 // (255 * 128)), (I8, I8, (2**31 - 1) // 128**2), (B1, T, 2**31 - 1)):
+        assert OPS["dot"].rule((tensor(left, n), tensor(right, n)), {"to": I32}) == Tensor(I32)
+        refuses("E401", "the sum could wrap", "dot", [tensor(right, n + 1), tensor(left, n + 1)], to=I32)
 
 
 # --- planted faults
@@ -239,6 +269,24 @@ FAULTS: list[tuple[Callable[..., Array], Callable[[], None]]] = [
     (lambda site, x, y: (x[..., ::-1] * y[..., ::-1]).cumsum(-1)[..., -1], lambda: check_dot((5, 1, 40), (1, 33, 40))),
     (lambda site, x, y: (x * y).cumsum(-1)[..., -1], test_dot_of_special_values),  # from the first product, not +0
 ]
+
+
+def one_range(site: Site, x: Array, y: Array) -> Array:
+    """A fault: what is exact in f32 is judged by the first operand alone."""
+    high = site.operands[0].element.high
+    wide = np.float32 if x.shape[-1] * high**2 < 1 << 24 else np.float64
+    return np.asarray((x.astype(wide) * y.astype(wide)).sum(-1).astype(np.int64).astype(np.int32))
+
+
+def check_sum_beyond_f32() -> None:
+    """255 * 127 * 700 + 1 is no f32."""
+    x, y = np.ones(70001, np.int8), np.full(70001, 255, np.uint8)
+    x[-1], y[-1] = 0, 0
+    y[0] = 254
+    assert int(call("dot", [T, U8], x, y, to=I32)) == 70000 * 255 - 1
+
+
+FAULTS.append((one_range, check_sum_beyond_f32))
 
 
 @pytest.mark.parametrize("fault", range(len(FAULTS)))

@@ -9,7 +9,7 @@ import pytest
 from bittern.base.errors import BitternError
 from bittern.chips.machine import memory
 from bittern.chips.x86.features import is_here
-from bittern.front.network.assembly import Assembly
+from bittern.front.network.assembly import BATCH, Assembly
 from bittern.front.network.network import Network, Port
 from bittern.lang.library import Library
 from bittern.runtime.exports import export
@@ -80,6 +80,16 @@ def test_refused_executable_memory_leaves_vm(monkeypatch: pytest.MonkeyPatch) ->
     assert np.array_equal(model.run(x, y)["sums"], wanted)
 
 
+@pytest.mark.parametrize("chip", CHIPS)
+def test_a_network_may_compute_nothing(chip: str) -> None:
+    a = Assembly(Library.standard())
+    x = a.input("x", "i8", (2, 3))
+    model = NetworkModel(a.network("flat", {"y": a.op("reshape", x, shape=(BATCH, 6))}), chip)
+    for count in (1, 3):
+        given = np.arange(6 * count, dtype=np.int8).reshape(count, 2, 3)
+        assert np.array_equal(model.run(given), given.reshape(count, 6))
+
+
 @pytest.mark.skipif(not is_here(), reason="the chip x86 is not here")
 @pytest.mark.req("K069")
 def test_the_plan_is_shown_when_asked_for() -> None:
@@ -123,11 +133,11 @@ def test_files_that_are_no_networks(name: str, code: str, tmp_path: Path) -> Non
 def test_forms_that_nobody_writes(tmp_path: Path) -> None:
     with pytest.raises(BitternError) as refused:
         export(layers(), tmp_path / "x", "h5")
-    assert refused.value.code == "N420"
+    assert refused.value.code == "N464"
     if is_here():
         with pytest.raises(BitternError) as refused:
             export(layers(), tmp_path / "missing" / "x", "elf")
-        assert refused.value.code == "N421"
+        assert refused.value.code == "N465"
 
 
 def _port(element: str, scale: float | None = None, zero: int = 0) -> Port:

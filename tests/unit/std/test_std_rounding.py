@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from std_oracle import f32, same_bits
 
+from bittern.std.rounding_modes import MODES
+
 BYTES = np.arange(-128, 128, dtype=np.int8)
 A, B = (v.ravel() for v in np.meshgrid(BYTES, BYTES, indexing="ij"))
 
@@ -44,10 +46,19 @@ EXACT: dict[str, Callable[[Fraction], int]] = {
 
 def rounded(run: Any, mode: str, x: Any) -> Any:
     """Round floats with a mode: the function of the library, or the op where it is one."""
-    ops = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "half_even": "round_even"}
-    if mode in ops:
-        return run.text(f"fn rows[n](x: f32[n]) -> f32[n] {{ {ops[mode]}(x) }}", "rows", x, dims=(len(x),))
-    return run.rows(f"rounding.round_{mode}", "f32 -> f32", x)
+    how = MODES[mode].whole
+    if "." not in how:
+        return run.text(f"fn rows[n](x: f32[n]) -> f32[n] {{ {how}(x) }}", "rows", x, dims=(len(x),))
+    return run.rows(how, "f32 -> f32", x)
+
+
+def shifted(run: Any, mode: str, element: str, x: Any, count: Any) -> Any:
+    """The same for the division by a power of two."""
+    how = MODES[mode].shift
+    if "." not in how:
+        text = f"fn rows[n](x: {element}[n], s: u32[n]) -> {element}[n] {{ x >> s }}"
+        return run.text(text, "rows", x, count, dims=(len(x),))
+    return run.rows(how, f"{element}, u32 -> {element}", x, count)
 
 
 # The rows: what 2.5, 1.5, 0.5, 1.1, 1.6 and their negatives become.
@@ -59,12 +70,16 @@ TABLE = {
     "trunc": [2, 1, 0, 1, 1, -2, -1, -0.0, -1, -1],
     "half_away": [3, 2, 1, 1, 2, -3, -2, -1, -1, -2],
     "half_trunc": [2, 1, 0, 1, 2, -2, -1, -0.0, -1, -2],
+    "half_ceil": [3, 2, 1, 1, 2, -2, -1, -0.0, -1, -2],
+    "half_floor": [2, 1, 0, 1, 2, -3, -2, -1, -1, -2],
 }
 
 
 @pytest.mark.covers("rounding.round_away", "rounding.round_half_away", "rounding.round_half_trunc")
+@pytest.mark.covers("rounding.round_half_ceil", "rounding.round_half_floor")
 def test_edge_case_b11_every_rounding_name_means_one_thing(run: Any) -> None:
-    """EDGE_CASES B11: seven modes, ten numbers."""
+    """EDGE_CASES B11: nine modes, ten numbers."""
+    assert set(TABLE) == set(MODES) == set(EXACT)
     x = np.array([2.5, 1.5, 0.5, 1.1, 1.6], f32)
     for mode, expected in TABLE.items():
         same_bits(rounded(run, mode, np.concatenate([x, -x])), np.array(expected, f32))
@@ -87,12 +102,9 @@ def test_float_modes(run: Any) -> None:
         same_bits(rounded(run, mode, special), special)
 
 
-SHIFTS = ["ceil", "trunc", "away", "half_even", "half_ceil", "half_away", "half_trunc"]
-
-
 @pytest.mark.covers("rounding.shift_ceil", "rounding.shift_trunc", "rounding.shift_away", "rounding.shift_half_even")
 @pytest.mark.covers("rounding.shift_half_ceil", "rounding.shift_half_away", "rounding.shift_half_trunc")
-@pytest.mark.covers("rounding.dropped")
+@pytest.mark.covers("rounding.dropped", "rounding.shift_half_floor")
 def test_every_shift_of_every_byte(run: Any) -> None:
     wide = np.array([0, 1, -1, 3, -3, 5, -5, 2**62, -(2**62), 2**63 - 1, -(2**63), 2**53 + 1, 2**31 - 1], np.int64)
     for s in range(8):
@@ -100,14 +112,13 @@ def test_every_shift_of_every_byte(run: Any) -> None:
         rest = [v % 2**s * 2 for v in BYTES.tolist()]
         expected = [0 if r == 0 else 1 + (r >= 2**s) + (r > 2**s) for r in rest]
         assert run.rows("rounding.dropped", "i8, u32 -> u32", BYTES, count).tolist() == expected
-        for mode in SHIFTS:
-            exact = EXACT[mode]
-            got = run.rows(f"rounding.shift_{mode}", "i8, u32 -> i8", BYTES, count)
+        for mode, exact in EXACT.items():
+            got = shifted(run, mode, "i8", BYTES, count)
             assert got.tolist() == [exact(Fraction(v, 2**s)) for v in BYTES.tolist()], (mode, s)
     for s in (0, 1, 2, 31, 40, 62, 63):
-        for mode in SHIFTS:
-            got = run.rows(f"rounding.shift_{mode}", "i64, u32 -> i64", wide, np.full(len(wide), s, np.uint32))
-            assert got.tolist() == [EXACT[mode](Fraction(v, 2**s)) for v in wide.tolist()], (mode, s)
+        for mode, exact in EXACT.items():
+            got = shifted(run, mode, "i64", wide, np.full(len(wide), s, np.uint32))
+            assert got.tolist() == [exact(Fraction(v, 2**s)) for v in wide.tolist()], (mode, s)
 
 
 @pytest.mark.covers("rounding.divide_floor", "rounding.modulo_floor", "rounding.divide_ceil")

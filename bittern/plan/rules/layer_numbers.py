@@ -1,0 +1,121 @@
+"""What ends a layer of integers, read from constants: bias, output stage, and the range that sums have."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bittern.kernels.conv_shapes import Area
+from bittern.kernels.requantise import Rounding, Stage
+from bittern.plan.flow import Apply, Value
+from bittern.plan.scene import Scene
+
+Ints = npt.NDArray[Any]
+
+_ENDS = ("tflite.rescale", "requantise.requantise", "tflite.average")
+_BIAS = "requantise.bias"
+ENDS = (_BIAS, *_ENDS)
+_CODES = ("int8", "uint8", "bool")  # how codes of at most 8 bits are stored
+_MOST = 1 << 20  # places of a mean
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What stands behind sums. sum: what makes them. bias: [m] i64, or None. rounding, or mean: the output stage, if
+    there is one. result: what it makes. covers: all behind the sums, in order."""
+
+    sum: Apply
+    result: Value
+    covers: tuple[Apply, ...] = ()
+    bias: Ints | None = None
+    rounding: Rounding | None = None
+    mean: Stage | None = None
+
+
+def ending_of(apply: Apply, scene: Scene) -> Ending | None:
+    """Return the ending that an application ends; one that makes sums itself has nothing behind them."""
+    rounding, mean, covers, last = None, None, list[Apply](), apply
+    if apply.name in _ENDS:
+        if kernel_element(apply.results[0]) is None or any(apply.mapped[1:]) or apply.mapped[:1] != (True,):
+            return None
+        if apply.name == "tflite.average":
+            mean = _mean(apply, scene)
+        else:
+            rounding = _rounding(apply, scene)
+        if rounding is None and mean is None:
+            return None
+        before = _before(apply, apply.arguments[0], scene)
+        if before is None:
+            return None
+        last, chain = before
+        covers = [*chain, apply]
+    bias = None
+    if last.name == _BIAS:
+        bias = array_of(last.arguments[1])
+        before = _before(last, last.arguments[0], scene)
+        if bias is None or before is None or last.mapped != (True, False):
+            return None
+        covers = [*before[1], last, *covers]
+        last, bias = before[0], bias.astype(np.int64)
+    return Ending(last, apply.results[0], tuple(covers), bias, rounding, mean)
+
+
+def _before(user: Apply, value: Value, scene: Scene) -> tuple[Apply, list[Apply]] | None:
+    """Return what makes a value that nobody else reads, with the reshapes between, in order."""
+    source = scene.through(value)
+    made = scene.maker(source)
+    if made is None or not scene.private(source, user):
+        return None
+    return made, scene.chain(value)[::-1]
+
+
+def _rounding(apply: Apply, scene: Scene) -> Rounding | None:
+    multiplier, shift = (array_of(value) for value in apply.arguments[1:3])
+    numbers = [scene.number(value) for value in apply.arguments[3:6]]
+    if multiplier is None or shift is None or None in numbers:
+        return None
+    zero, low, high = (int(number or 0) for number in numbers)
+    twice = apply.name == "tflite.rescale"
+    element = kernel_element(apply.results[0])
+    assert element is not None
+    wide = shift.astype(np.int64)
+    return Rounding(multiplier.astype(np.int64), -wide if twice else wide, zero, low, high, element, twice)
+
+
+def _mean(apply: Apply, scene: Scene) -> Stage | None:
+    count, low, high = (scene.number(value) for value in apply.arguments[1:4])
+    element = kernel_element(apply.results[0])
+    if not all(isinstance(each, int) for each in (count, low, high)) or not 1 <= int(count or 0) <= _MOST:
+        return None
+    assert element is not None
+    return Stage("mean", element, int(low or 0), int(high or 0), count=int(count or 0))
+
+
+def array_of(value: Value) -> Ints | None:
+    """Return a constant's numbers, codes as they are stored."""
+    if value.source != "const" or value.data is None or value.type.element.is_format:
+        return None
+    sizes = [size.constant for size in value.type.shape]
+    if None in sizes:
+        return None
+    found = np.frombuffer(value.data.read(), np.dtype(value.type.element.storage))
+    return found.reshape([size or 0 for size in sizes])
+
+
+def kernel_element(value: Value) -> str | None:
+    """Return as what bytes kernels see codes, or None where they are no bytes."""
+    storage = value.type.element.storage
+    if value.type.element.is_format or value.type.element.is_float or storage not in _CODES:
+        return None
+    return "i8" if storage == "int8" else "u8"
+
+
+def unsigned_by(area: Area) -> int:
+    """Return what a kernel adds to codes to make them unsigned."""
+    return area.flip
+
+
+def bound_of(sizes: Ints, reach: tuple[int, int], bias: Ints) -> Ints:
+    """Return the most that sums reach, bias included. sizes: [m], sums of the weights' sizes. reach: of the codes."""
+    return sizes * max(abs(reach[0]), abs(reach[1])) + np.abs(bias)
