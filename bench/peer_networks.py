@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,77 @@ def litert_xnnpack(case: cases.Case, threads: int, data: Path) -> Call:
     return invoke
 
 
+def larq(case: cases.Case, threads: int, data: Path) -> Call:
+    """Larq Compute Engine's binary convolution with its packing of floats in front; what its converter would write."""
+    made = _part_of_larq("tflite/python/interpreter_wrapper_lite.so").LiteInterpreter(
+        _larq_model(case), threads, False, False, False
+    )
+    values = [cases.conv_data(*case.numbers)[0].astype(np.float32)]
+    return lambda: made.predict(values)
+
+
+def _part_of_larq(path: str) -> Any:
+    """Load a module of the package by its file: the package as a whole wants TensorFlow, for its converter alone."""
+    found = find_spec("larq_compute_engine")
+    assert found is not None and found.submodule_search_locations is not None, "larq-compute-engine is missing"
+    file = Path(found.submodule_search_locations[0]) / path
+    spec = spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None, file
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _larq_model(case: cases.Case) -> bytes:
+    """Return a TFLite file of LceQuantize and LceBconv2d. Signs are bits, 1 for -1, 32 to a word."""
+    import flatbuffers
+    from flatbuffers import flexbuffers
+
+    schema = _part_of_larq("mlir/python/tflite_schema.py")
+    size, channels = case.numbers
+    weights = cases.conv_data(size, channels)[1]
+    packed = np.packbits(weights < 0, axis=-1, bitorder="little").view("<u4").view("<i4")
+    numbers = {"channels_in": channels, "fused_activation_function": 0, "pad_values": 1, "padding": 0}
+    numbers |= dict.fromkeys(("dilation_height_factor", "dilation_width_factor", "stride_height", "stride_width"), 1)
+    words = channels // 32
+    ones, zeros = np.ones(channels, np.float32), np.zeros(channels, np.float32)
+    tensors = (  # name, shape, type, constant
+        ("x", (1, size, size, channels), schema.TensorType.FLOAT32, None),
+        ("bits", (1, size, size, words), schema.TensorType.INT32, None),
+        ("w", packed.shape, schema.TensorType.INT32, packed),
+        ("scale", (channels,), schema.TensorType.FLOAT32, ones),
+        ("bias", (channels,), schema.TensorType.FLOAT32, zeros),
+        ("y", (1, size, size, channels), schema.TensorType.FLOAT32, None),
+    )
+    model, graph = schema.ModelT(), schema.SubGraphT()
+    model.version, model.buffers, graph.tensors = 3, [schema.BufferT()], []
+    for name, shape, kind, constant in tensors:
+        tensor = schema.TensorT()
+        tensor.name, tensor.shape, tensor.type, tensor.buffer = name, list(shape), kind, 0
+        if constant is not None:
+            buffer = schema.BufferT()
+            buffer.data = list(constant.tobytes())
+            tensor.buffer = len(model.buffers)
+            model.buffers.append(buffer)
+        graph.tensors.append(tensor)
+    model.operatorCodes, graph.operators = [], []
+    for name, inputs, outputs, options in (
+        ("LceQuantize", [0], [1], b""),
+        ("LceBconv2d", [1, 2, 3, 4, -1], [5], flexbuffers.Dumps(numbers)),
+    ):
+        code, operator = schema.OperatorCodeT(), schema.OperatorT()
+        code.builtinCode, code.deprecatedBuiltinCode, code.customCode, code.version = 32, 32, name, 1
+        operator.opcodeIndex, operator.inputs, operator.outputs = len(model.operatorCodes), inputs, outputs
+        operator.customOptions = list(options)
+        model.operatorCodes.append(code)
+        graph.operators.append(operator)
+    graph.inputs, graph.outputs = [0], [5]
+    model.subgraphs = [graph]
+    builder = flatbuffers.Builder(1 << 16)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
 def _session(nodes: list[Any], weights: list[Any], feeds: dict[str, Any], result: int, threads: int) -> Call:
     """Return a call of a model of one node."""
     import onnxruntime as ort
@@ -134,6 +206,7 @@ PEERS: dict[str, Callable[[cases.Case, int, Path], Call]] = {
     "onnxruntime_f32": onnxruntime_f32,
     "onnxruntime": onnxruntime,
     "litert_xnnpack": litert_xnnpack,
+    "larq": larq,
 }
 
 
