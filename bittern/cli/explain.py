@@ -40,6 +40,7 @@ AREAS: dict[str, str] = {
     "F4": "chat templates",
     "M1": "families and binding",
     "N1": "declared networks",
+    "N2": "ONNX files",
     "N3": "TFLite models",
     "N4": "networks that run, data, quantising",
     "P1": "plans",

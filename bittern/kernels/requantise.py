@@ -44,7 +44,8 @@ class Stage:
     """How accumulators become results.
 
     way: see the module. element: of the results. low, high: codes to clamp to. left: `twice` shifts x left first.
-    exact: `twice` has channels whose second shift is 0. count: of `mean`. short: `once` has shifts below 32.
+    exact: `twice` has channels whose second shift is 0. count: of `mean`. short: `once` has shifts below 32. nudges: so
+    many accumulators of each channel get a number added first, each where it is equal to one.
     """
 
     way: str
@@ -55,20 +56,27 @@ class Stage:
     exact: bool = False
     count: int = 1
     short: bool = False
+    nudges: int = 0
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of the record of a tile of channels."""
+        return _VECTORS[self.way] + 2 * self.nudges
 
     @property
     def record_bytes(self) -> int:
         """Bytes of the record of a tile of channels."""
-        return VECTOR * _VECTORS[self.way]
+        return VECTOR * self.vectors
 
     @property
     def bytes(self) -> int:
         """Bytes of one result."""
         return 4 if self.element == "i32" else 1
 
-    def arguments(self) -> tuple[str, str, int, int, bool, bool, int, bool]:
+    def arguments(self) -> tuple[str, str, int, int, bool, bool, int, bool, int]:
         """Return the stage in plain values, for a recipe."""
-        return (self.way, self.element, self.low, self.high, self.left, self.exact, self.count, self.short)
+        clamp = (self.low, self.high)
+        return (self.way, self.element, *clamp, self.left, self.exact, self.count, self.short, self.nudges)
 
 
 SUM = Stage("sum")
@@ -94,7 +102,7 @@ class Record:
         if number in self._kept:
             return self._kept[number]
         loaded = self.view.load(type_, self.at, offset=self.offset + VECTOR * number)
-        if len(self._kept) < self.held:
+        if len(self._kept) < self.held and number < _VECTORS[self.stage.way]:
             self._kept[number] = loaded
         return loaded
 
@@ -118,6 +126,10 @@ def results(record: Record, x: Handle) -> Handle:
         return clamped(_mean(x, stage.count), stage)
     if stage.left:
         x = x << vector(7, "u32x16")
+    given, first = x, _VECTORS[stage.way]
+    for k in range(first, first + 2 * stage.nudges, 2):
+        b = x.builder
+        x = x + b.select(given.eq(vector(k, "i32x16")), vector(k + 1, "i32x16"), 0)
     if stage.way == "once":
         even, odd = _products(x, vector(1, "i32x16"), vector(2, "i32x16"))
         even, odd = even + vector(3, "u64x8") >> vector(5, "u64x8"), odd + vector(4, "u64x8") >> vector(6, "u64x8")
@@ -178,7 +190,10 @@ def clamped(y: Handle, stage: Stage) -> Handle:
 class Rounding:
     """One rule of rounding for each channel. multiplier, shift: [m]. zero: that is added. low, high: of the codes.
 
-    twice: TFLite's two roundings; then shift counts after the 31 bits of the first, and a negative one goes left.
+    twice: TFLite's two roundings; then shift counts after the 31 bits of the first, and a negative one goes left. Of
+    one rounding: half, [m]: what is added before the shift, 2^shift / 2 if it is None. nudges: ([m], [m]): where an
+    accumulator is equal to the first, the second is added to it; the first of one channel differ. limit: [m], the most
+    that accumulators may reach for the rule to be what it was made from.
     """
 
     multiplier: Ints
@@ -188,15 +203,34 @@ class Rounding:
     high: int
     element: str
     twice: bool = False
+    half: Ints | None = None
+    nudges: tuple[tuple[Ints, Ints], ...] = ()
+    limit: Ints | None = None
 
     def of(self, channels: slice) -> "Rounding":
         """Return the rule of some channels."""
-        return replace(self, multiplier=self.multiplier[channels], shift=self.shift[channels])
+        return replace(
+            self,
+            multiplier=self.multiplier[channels],
+            shift=self.shift[channels],
+            half=None if self.half is None else self.half[channels],
+            nudges=tuple((at[channels], by[channels]) for at, by in self.nudges),
+            limit=None if self.limit is None else self.limit[channels],
+        )
+
+    @property
+    def added(self) -> Ints:
+        """What is added before the shift of one rounding, [m] i64."""
+        return (1 << self.shift.astype(np.int64)) >> 1 if self.half is None else self.half
 
 
 def choose(rounding: Rounding, bound: Ints) -> Stage | None:
     """Return the stage of a rounding, None where none is exact. bound: [m], the most that accumulators reach, i64."""
     multiplier, shift = rounding.multiplier.astype(np.int64), rounding.shift.astype(np.int64)
+    if rounding.limit is not None and (bound > rounding.limit).any():
+        return None
+    if rounding.nudges:
+        bound = bound + sum(np.abs(by) for _, by in rounding.nudges)
     right, left = np.maximum(shift, 0), np.maximum(-shift, 0)
     reach = _reach(bound, left, multiplier, 31 if rounding.twice else 0, right)
     if (multiplier < 0).any() and rounding.twice:
@@ -205,7 +239,10 @@ def choose(rounding: Rounding, bound: Ints) -> Stage | None:
         return None
     common = (rounding.element, rounding.low, rounding.high)
     if not rounding.twice:
-        return Stage("once", *common, short=bool((right < _WORD).any())) if not left.any() else None
+        added = np.abs(rounding.added)
+        beyond = bool(left.any() or (added >= _ABOVE >> 1).any() or (added >> shift >= 1 << 29).any())
+        short = bool((right < _WORD).any())
+        return None if beyond or reach >= 1 << 30 else Stage("once", *common, short=short, nudges=len(rounding.nudges))
     if not left.any() and (rounding.low >= rounding.zero or not right.any()):
         return Stage("once", *common, short=bool((right == 0).any()))
     if left.any() and (right == 0).any():
@@ -233,7 +270,7 @@ def records(stage: Stage, bias: Ints, rounding: Rounding | None = None) -> Ints:
         made[: len(bias)] = numbers
         return made.reshape(tiles, ROWS)
 
-    made = np.zeros((tiles, _VECTORS[stage.way], VECTOR), np.uint8)
+    made = np.zeros((tiles, stage.vectors, VECTOR), np.uint8)
     _put(made, 0, padded(bias), np.uint32)
     if rounding is None or stage.way == "sum":
         return made.reshape(-1)
@@ -242,9 +279,12 @@ def records(stage: Stage, bias: Ints, rounding: Rounding | None = None) -> Ints:
     _put(made, 2, np.where(np.arange(ROWS) % 2 == 0, np.roll(multiplier, -1, axis=1), 0), np.uint32)
     if stage.way == "once":
         whole = shift + 31 if rounding.twice else shift
-        half = (1 << whole) >> 1
+        half = (1 << whole) >> 1 if rounding.twice else padded(rounding.added)
         if rounding.twice:
             half = np.where(shift > 0, half + (1 << 30), half)
+        for k, (at, by) in enumerate(rounding.nudges):
+            _put(made, _VECTORS["once"] + 2 * k, padded(at), np.uint32)
+            _put(made, _VECTORS["once"] + 2 * k + 1, padded(by), np.uint32)
         for k in range(2):
             _put(made, 3 + k, (half + _ABOVE)[:, k::2], np.uint64)
         _put(made, 5, whole[:, ::2], np.uint64)
@@ -270,7 +310,8 @@ def rounded(x: Ints, rounding: Rounding) -> Ints:
     wide = x.astype(object)
     multiplier, shift = (each.astype(object) for each in (rounding.multiplier, rounding.shift))
     if not rounding.twice:
-        y = (wide * multiplier + ((1 << shift) >> 1)) >> shift
+        moved = wide + sum(np.where(wide == at, by, 0) for at, by in rounding.nudges)
+        y = (moved * multiplier + rounding.added.astype(object)) >> shift
     else:
         left, right = np.maximum(-shift, 0), np.maximum(shift, 0)
         near = ((wide << left) * multiplier + (1 << 30)) >> 31

@@ -16,7 +16,7 @@ from bittern.front.network.assembly import Assembly
 from bittern.graph.node import Node
 from bittern.passes.chains import BlockedError, Chain
 from bittern.passes.multipliers import Requantisation, requantisation
-from bittern.passes.stairs import EVERY, Stairs, Table, can_tabulate, climb, stairs_of_table, tabulate
+from bittern.passes.stairs import EVERY, Stairs, Table, can_tabulate, climb, is_few, stairs_of_table, tabulate
 from bittern.passes.width import Interval
 from bittern.types.elements import Element, Kind
 from bittern.types.values import Tensor
@@ -46,9 +46,14 @@ class Form:
 
 def form_of(chain: Chain, span: Interval, element: Element) -> Form:
     """Return what a chain becomes. span: of its source. element: of its codes. BlockedError where nothing fits."""
-    if can_tabulate(chain, span):
-        return form_of_table(tabulate(chain, span), span, chain, element, _element(chain.source))
-    return _of_stairs(climb(chain, span), None, chain, element, _element(chain.source))
+    own, is_looked_at = _element(chain.source), can_tabulate(chain, span)
+    if not (is_looked_at and is_few(chain, span)):
+        try:
+            return _of_stairs(climb(chain, span), None, chain, element, own)
+        except BlockedError:
+            if not is_looked_at:
+                raise
+    return form_of_table(tabulate(chain, span), span, chain, element, own)
 
 
 def form_of_table(table: Table, span: Interval, chain: Chain, element: Element, own: Element) -> Form:

@@ -29,7 +29,7 @@ _MOST_SHIFT = 62
 _LARGEST = (1 << 31) - 1
 _HALVINGS = 72
 _STEEPEST = 512.0  # codes for one step of the source
-_MOST_NUDGES = 16  # of a channel
+_MOST_NUDGES = 24  # of a channel
 _ROOM = (12, 8, 4, 2)  # values of k that are tried
 
 Numbers = npt.NDArray[np.int64]
@@ -285,11 +285,23 @@ def _plain_nudged(stairs: Stairs) -> Requantisation | None:
         return None
     rows = []
     for channel in range(len(stairs.at)):
-        low, high = _ends(_steps(stairs, channel, zero), False)
+        steps = _steps(stairs, channel, zero)
+        low, high = _ends(steps, False)
         if (low, high) == _NONE:
             return None
-        rows.append(_simplest(low, high) or _fine((low.at + high.at) / 2))
+        rows.append(_simplest(low, high) or _fine(_least_wrong(steps, float(high.at), float(low.at))))
     return _nudged(_of_rows(stairs, zero, rows), stairs)
+
+
+def _least_wrong(steps: _Steps, first: float, last: float) -> Fraction:
+    """Return the a between two numbers for which fewest steps ask in vain."""
+    sides = [(steps.upper, steps.least, 1), (steps.lower, steps.most, -1)]
+    above = np.sort(np.concatenate([bounds[x * way > 0] / (2 * x[x * way > 0]) for x, bounds, way in sides]))
+    below = np.sort(np.concatenate([bounds[x * way < 0] / (2 * x[x * way < 0]) for x, bounds, way in sides]))
+    places = np.unique(np.clip(np.concatenate([above, below]), first, last))
+    between = (places[1:] + places[:-1]) / 2 if len(places) > 1 else places
+    wrong = len(above) - np.searchsorted(above, between) + np.searchsorted(below, between)
+    return Fraction(float(between[wrong.argmin()]))
 
 
 def _fine(a: Fraction) -> tuple[int, int]:

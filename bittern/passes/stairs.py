@@ -1,9 +1,10 @@
 """Stairs: where a chain of operations goes from one code to the next.
 
-In goes a chain and the interval of its source, out come for each channel the places of its steps. Up to `MOST_VALUES`
+In goes a chain and the interval of its source, out come for each channel the places of its steps. Up to `FEW_VALUES`
 values the chain itself is evaluated at every value that its source can have; so the stairs are the chain, ties
-included, and nothing is assumed of it. Beyond that it must be known to rise or fall (`rise.py`: each operation on the
-way does), and each step is found by halving with the very same evaluation.
+included, and nothing is assumed of it. Beyond that, where each operation on the way is known to rise or fall
+(`rise.py`), each step is found by halving with the very same evaluation; where that is not known, up to `MOST_VALUES`
+values are looked at one by one.
 """
 
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from bittern.types.values import Tensor
 
 MOST_STEPS = 1 << 22  # values of the source up to which a chain is evaluated at every one
 MOST_VALUES = 1 << 26  # of all channels together
+FEW_VALUES = 1 << 22  # of all channels together, which take no time
 _CHUNK = 1 << 20
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -69,8 +71,14 @@ class Stairs:
 
     def codes(self, x: Array) -> Numbers:
         """Return the codes of values. x: [..., channels], or [..., 1] for all channels."""
-        reached = np.where(self.falling[:, None], x[..., None] <= self.at, x[..., None] >= self.at)
-        total: Numbers = self.low + reached.sum(-1, dtype=np.int64)
+        x = np.asarray(x)
+        given = np.broadcast_to(x, (*x.shape[:-1], len(self.at))) if len(self.at) > 1 else x
+        total = np.empty(given.shape, np.int64)
+        for channel, (at, falls) in enumerate(zip(self.at, self.falling, strict=True)):
+            columns = slice(None) if len(self.at) == 1 else slice(channel, channel + 1)
+            ranked, values = np.sort(at), given[..., columns]
+            below = np.searchsorted(ranked, values, "left" if falls else "right")
+            total[..., columns] = self.low + (len(at) - below if falls else below)
         return total
 
 
@@ -78,6 +86,11 @@ def can_tabulate(chain: Chain, span: Interval) -> bool:
     """Whether a chain is evaluated at every value of its source."""
     count = span.most - span.least + 1
     return count <= MOST_STEPS and count * chain.channels <= MOST_VALUES
+
+
+def is_few(chain: Chain, span: Interval) -> bool:
+    """Whether that takes no time."""
+    return (span.most - span.least + 1) * chain.channels <= FEW_VALUES
 
 
 def tabulate(chain: Chain, span: Interval) -> Table:
@@ -107,20 +120,19 @@ def _element(chain: Chain) -> Element:
 
 def stairs_of_table(table: Table, span: Interval) -> Stairs:
     """Return the stairs of a table. BlockedError never; ValueError where a channel both rises and falls."""
-    codes = table.codes
-    change = np.diff(codes, axis=0)
-    falls: npt.NDArray[np.bool_] = np.any(change < 0, axis=0)
-    rises: npt.NDArray[np.bool_] = np.any(change > 0, axis=0)
+    codes = np.ascontiguousarray(table.codes.T)
+    change = np.diff(codes, axis=1)
+    falls: npt.NDArray[np.bool_] = np.any(change < 0, axis=1)
+    rises: npt.NDArray[np.bool_] = np.any(change > 0, axis=1)
     if bool((falls & rises).any()):
         raise ValueError(int(np.argmax(falls & rises)))
     low, high = int(codes.min()), int(codes.max())
-    steps = max(1, high - low)
-    reached = np.stack([(codes > low + step).sum(axis=0) for step in range(steps)], axis=1)
-    place = len(table.x) - reached  # how many values lie below the step, seen from the low end
+    levels = (low + 1 + np.arange(max(1, high - low))).astype(np.int16)
     up = np.append(table.x, table.x[-1] + 1)
     down = np.append(table.x[::-1], table.x[0] - 1)
-    at = np.where(falls[:, None], down[place], up[place])
-    return Stairs(low, at, falls, EVERY, span)
+    rows = zip(codes, falls, strict=True)
+    at = [down[np.searchsorted(c[::-1], levels)] if falling else up[np.searchsorted(c, levels)] for c, falling in rows]
+    return Stairs(low, np.array(at), falls, EVERY, span)
 
 
 def climb(chain: Chain, span: Interval) -> Stairs:

@@ -12,6 +12,7 @@ The way goes from the end to the inputs, so the longest chains are found first; 
 they are needed anyway.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -38,8 +39,9 @@ _MOST_BITS = 8
 class Fold:
     """A chain that was replaced.
 
-    end, source: labels. chain: its operations in order. form: what it became. steps: thresholds of a channel. falling:
-    channels that fall. low, high, bits: of the source. proof: how equality is known. pool: where a pool went, or "".
+    end, source: labels. chain: its operations, in order of the first of each kind, with how many. form: what it became.
+    steps: thresholds of a channel. falling: channels that fall. low, high, bits: of the source. proof: how equality is
+    known. pool: where a pool went, or "".
     """
 
     end: str
@@ -190,12 +192,8 @@ class _Walk:
         if not (falls or bool((change > 0).all())):
             return None
         kind = of.kind if not falls else BEST[1 - BEST.index(of.kind)]
-        fold = replace(
-            self._fold(
-                chain, Form(kind, lambda a, x: x, EVERY, detail="scores that rise or fall throughout"), span, ""
-            ),
-            end=self.name(of),
-        )
+        form = Form(kind, lambda a, x: x, EVERY, detail="scores that rise or fall throughout")
+        fold = replace(self._fold(chain, form, span, ""), end=self.name(of))
         return _Plan((chain.source,), lambda x: self.assembly.op(kind, as_i32(self.assembly, x)), fold)
 
     def _pooled(self, chain: Through, of: Node) -> _Plan:
@@ -264,7 +262,7 @@ class _Walk:
         return Fold(
             self.name(chain.end),
             self.name(chain.source),
-            chain.kinds,
+            tuple(f"{kind} x {n}" if n > 1 else kind for kind, n in Counter(chain.kinds).items()),
             form.name,
             chain.channels,
             form.steps,

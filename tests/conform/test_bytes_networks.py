@@ -109,9 +109,34 @@ def _batch(x: Node) -> tuple[Any, ...]:
     return (x.type.shape[0],)
 
 
+def _stem(a: Assembly, x: Node, layers: Layers) -> Node:
+    """A first layer of many channels that sees few: rows of 9 values fill groups of 4 badly."""
+    y = layers.windows(x, 3, pad=-7)
+    return layers.ended(a.call("convolution.conv2d", layers.weights(200, 3, 3, 3), y), "tflite.rescale")
+
+
+def _lines(a: Assembly, x: Node, layers: Layers) -> Node:
+    """What passes make of chains of floats: sums nudged here and there, spread and moved, then one rounding."""
+    acc = a.call("convolution.conv2d", layers.weights(6, 2, 2, 3), layers.windows(x, 2))
+    made, m = acc, 6
+    for _ in range(3):
+        place, more = (a.spread(a.constant(layers.rng.integers(-9, 10, m) * k, "i32"), acc) for k in (37, 1))
+        chosen = a.op("select", a.op("eq", acc, place), more, a.spread(a.constant(0, "i32"), acc))
+        made = a.op("add", made, chosen)
+    made = a.op("shl", made, a.spread(a.constant(7, "u32"), made))
+    made = a.call("requantise.bias", made, a.constant(layers.rng.integers(-5000, 5000, m), "i32"), lead=3)
+    multiplier = a.constant(layers.rng.integers(-(1 << 30), 1 << 30, m), "i32")
+    shift = a.constant(layers.rng.integers(43, 46, m), "u32")
+    y = a.call("requantise.requantise", made, multiplier, shift, 3, -128, 127, lead=3, elements={"e": "i8"})
+    pooled = a.call("pooling.max_pool2d", layers.windows(y, 2, 2))
+    return a.op("lookup", layers.weights(256), a.op("wrap", pooled, to="u8"))
+
+
 NETWORKS: dict[str, tuple[Callable[[Assembly, Node, Layers], Node], tuple[int, ...]]] = {
     "first": (_first, (6, 6, 3)),
     "second": (_second, (9, 8, 3)),
+    "stem": (_stem, (6, 7, 3)),
+    "lines": (_lines, (6, 7, 3)),
 }
 
 
@@ -166,13 +191,16 @@ def test_batches_and_threads(name: str) -> None:
         check(name, BEST, batch, threads)
 
 
-def _stem(a: Assembly, x: Node, layers: Layers) -> Node:
-    """A first layer of many channels that sees few: rows of 9 values fill groups of 4 badly."""
-    y = layers.windows(x, 3, pad=-7)
-    return layers.ended(a.call("convolution.conv2d", layers.weights(200, 3, 3, 3), y), "tflite.rescale")
-
-
-NETWORKS["stem"] = (_stem, (6, 7, 3))
+def test_nudges_and_spreads_are_one_launch_with_the_sums() -> None:
+    found = plan("lines").regions[0]
+    assert found.rule == "layer_of_bytes" and [apply.name for apply in found.covers][-3:] == [
+        "shl",
+        "requantise.bias",
+        "requantise.requantise",
+    ]
+    codes = inputs("lines", 64)
+    function = network("lines").function
+    assert len(np.unique(evaluate(function, [codes], (64,)))) > 50
 
 
 def test_direct_or_im2col() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from bittern.base.errors import BitternError, code, nearest
+from bittern.front.checkpoint import shown
 from bittern.front.network.assembly import Assembly
 from bittern.front.network.network import Network
 from bittern.front.onnx.emitter import Emitter
@@ -36,8 +37,17 @@ def import_graph(graph: FileGraph, library: Library, shapes: Mapping[str, Sequen
 
     Errors: N220 to N223.
     """
+    return import_with_wires(graph, library, shapes)[0]
+
+
+def import_with_wires(
+    graph: FileGraph, library: Library, shapes: Mapping[str, Sequence[int]] | None = None
+) -> tuple[Network, dict[str, Wire]]:
+    """Return the network of a checked file, and what each computed tensor of it became. Errors: N220 to N223."""
     _check_version(graph)
-    return _Import(graph, library, shapes or {}).network()
+    made = _Import(graph, library, shapes or {})
+    network = made.network()
+    return network, {name: value for name, value in made.values.items() if isinstance(value, Wire)}
 
 
 def _check_version(graph: FileGraph) -> None:
@@ -115,7 +125,7 @@ class _Import:
         if not isinstance(found, Wire):
             raise BitternError(
                 BAD_OUTPUT,
-                f"The output `{declared.name}` is a constant, or a result that is not read.",
+                f"The output {shown(declared.name)} is a constant, or a result that is not read.",
                 "Outputs are computed from the network's inputs.",
             )
         return self.emitter.arranged(self.emitter.values(found))
@@ -152,7 +162,7 @@ class _Import:
                 self.values[name] = value
                 if isinstance(value, Wire) and value.node.id not in self.labelled:
                     self.labelled.add(value.node.id)
-                    self.assembly.label(value.node, node.name[:200])
+                    self.assembly.label(value.node, _printable(node.name)[:200])
         for name in node.outputs[len(made) :]:
             self.values[name] = Failed()
 
@@ -179,18 +189,24 @@ class _Import:
 
     def _refuse(self, node: FileNode, what: str, instead: str) -> None:
         name = f"{node.domain}.{node.op}" if node.domain else node.op
-        self.refused.append(f"  {node.name}: {name}, version {self._version(node)}: {what}; supported: {instead}")
+        line = f"{_printable(node.name)}: {_printable(name)}, version {self._version(node)}: {_printable(what)}"
+        self.refused.append(f"  {line}; supported: {_printable(instead)}")
 
     def _error(self) -> BitternError:
-        shown = self.refused[:_SHOWN]
-        more = len(self.refused) - len(shown)
-        lines = "\n".join([*shown, *([f"  and {more} more"] if more else [])])
+        listed = self.refused[:_SHOWN]
+        more = len(self.refused) - len(listed)
+        lines = "\n".join([*listed, *([f"  and {more} more"] if more else [])])
         count = len(self.refused)
         return BitternError(
             UNSUPPORTED,
-            f"{count} operation{'s' if count > 1 else ''} of `{self.graph.name}` cannot be imported:\n{lines}\n",
+            f"{count} operation{'s' if count > 1 else ''} of {shown(self.graph.name)} cannot be imported:\n{lines}\n",
             "Export the model again without them, or write them in the supported form.",
         )
+
+
+def _printable(text: str) -> str:
+    """Return text that a file may have made up as it can be shown: control characters escaped, at most 300 long."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:300])
 
 
 def _check_sizes(site: Site, made: Sequence[Known | Wire]) -> None:
@@ -252,4 +268,4 @@ _NEAREST: dict[str, str] = {
 
 
 def _bad_input(given: FileInput, what: str, allowed: str) -> None:
-    raise BitternError(BAD_INPUT, f"The input `{given.name}` {what}.", f"Give it {allowed} (`shapes`).")
+    raise BitternError(BAD_INPUT, f"The input {shown(given.name)} {what}.", f"Give it {allowed} (`shapes`).")

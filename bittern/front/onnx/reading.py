@@ -64,8 +64,6 @@ def graph_of(data: bytes, name: str, folder: Folder | None = None, where: str = 
     try:
         model = onnx.ModelProto.FromString(data)
         return _Reader(name, folder, where).graph(model)
-    except (UnicodeDecodeError, UnicodeEncodeError) as fault:
-        raise BitternError(MALFORMED, f"{where} has a name that is no text.", _MENDED) from fault
     except Exception as fault:
         if type(fault).__name__ != "DecodeError":
             raise
@@ -131,13 +129,14 @@ class _Reader:
         return found
 
     def _define(self, name: str) -> None:
-        if not name or len(name) > _LONGEST_NAME or name in self.defined:
-            self._wrong(f"defines the tensor {shown(name)} twice" if name in self.defined else "has a bad tensor name")
+        if name in self.defined or not _is_name(name):
+            bad = f"has the impossible tensor name {shown(name)}"
+            self._wrong(f"defines the tensor {shown(name)} twice" if name in self.defined else bad)
         self.defined.add(name)
 
     def _declared(self, info: Any) -> FileInput:
-        if not info.name or len(info.name) > _LONGEST_NAME:
-            self._wrong("has an input or output without a name")
+        if not _is_name(info.name):
+            self._wrong(f"has an input or output with the impossible name {shown(info.name)}")
         kind = info.type.WhichOneof("value")
         if kind not in ("tensor_type", None):
             raise BitternError(
@@ -210,6 +209,11 @@ _KINDS: dict[int, tuple[str, Any]] = {  # number of AttributeProto.AttributeType
     7: ("ints", tuple),
     8: ("strings", lambda texts: tuple(text.decode() for text in texts)),
 }
+
+
+def _is_name(name: str) -> bool:
+    """Whether a tensor's name can be told to people: some printable characters, not too many."""
+    return 0 < len(name) <= _LONGEST_NAME and name.isprintable()
 
 
 def _is_set(attribute: Any, field: str) -> bool:

@@ -49,6 +49,19 @@ _NESTED: dict[str, dict[int, str]] = {
     "leaf": {},
 }
 
+_TEXTS: dict[str, tuple[int, ...]] = {  # fields that are text: names are used as keys, so they are UTF-8
+    "model": (2, 3, 4, 6),
+    "graph": (2, 10),
+    "node": (1, 2, 3, 4, 6, 7, 8),
+    "attribute": (1, 13, 21),
+    "function": (1, 4, 5, 6, 8, 10, 13),
+    "tensor": (8, 12),
+    "value": (1, 3),
+    "type": (6,),
+    "annotation": (1,),
+    "leaf": (1, 2, 3),
+}
+
 
 def check_bytes(data: bytes, name: str) -> None:
     """Refuse bytes that are no message of a model. name: of the file, for messages. Errors: N202, N203."""
@@ -68,9 +81,18 @@ def check_bytes(data: bytes, name: str) -> None:
                 )
             tag, at = _varint(data, at, end, name)
             size, at = _extent(data, at, end, tag & 7, name)
-            if tag >> 3 in nested and tag & 7 == 2:
+            if tag & 7 == 2 and tag >> 3 in nested:
                 stack.append((at, at + size, nested[tag >> 3], depth + 1))
+            elif tag & 7 == 2 and tag >> 3 in _TEXTS.get(message, ()):
+                _check_text(data[at : at + size], name)
             at += size
+
+
+def _check_text(text: bytes, name: str) -> None:
+    try:
+        text.decode()
+    except UnicodeDecodeError as fault:
+        raise BitternError(MALFORMED, f"{name} has a name that is no UTF-8.", _MENDED) from fault
 
 
 def _extent(data: bytes, at: int, end: int, kind: int, name: str) -> tuple[int, int]:

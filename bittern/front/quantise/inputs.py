@@ -26,6 +26,8 @@ def fitted_samples(
     pixels, of u8 data: `raw` keeps 0 to 255, `unit` and `auto` make 0 to 1, `signed` -1 to 1. Errors: N441.
     """
     sizes = [1 if size is None else size for size in shape[1:]]
+    if None in shape[1:] and array.ndim == len(shape):
+        sizes = [have if size is None else size for size, have in zip(shape[1:], array.shape[1:], strict=True)]
     wanted = int(np.prod(sizes))
     is_single = array.size == wanted and array.shape[1:] != tuple(sizes)
     count = 1 if is_single else len(array) if array.ndim else 0

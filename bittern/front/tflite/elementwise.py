@@ -13,7 +13,7 @@ from bittern.graph.node import Node
 
 _SOFTMAX_FRACTION = 26  # bits of the differences of codes
 _NEAR = 1e-3  # by which the scale of probabilities may differ from a power of two
-_SUM_BITS = {"i8": 20, "i16": 15}  # by which the terms of a sum are shifted to the left
+_SUM_BITS = 20  # by which the terms of a sum are shifted to the left
 
 
 def add(site: Site) -> None:
@@ -35,7 +35,7 @@ def _sum(site: Site, name: str) -> None:
         return
     (x_scale, x_zero), (y_scale, y_zero) = (site.codes(site.input(k).row) for k in (0, 1))
     scale, zero = site.codes(site.output())
-    bits = _SUM_BITS[element]
+    bits = _SUM_BITS
     twice = 2.0 * max(float(x_scale), float(y_scale))
     u, v = site.factor(float(x_scale) / twice), site.factor(float(y_scale) / twice)
     last = site.factor(twice / ((1 << bits) * float(scale)))

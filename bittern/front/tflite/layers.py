@@ -179,7 +179,7 @@ def _finish(site: Site, acc: Node, w: npt.NDArray[Any], activation: int, axis: i
     scale, zero = site.codes(site.output())
     multipliers, shifts = _factors(site, data, len(w), scale, axis)
     low, high = code_bounds(fused, site.output().element, scale, zero)
-    element = site.need(site.output().element, "i8", "i16")
+    element = site.need(site.output().element, "i8")
     site.give(
         site.a.call("tflite.rescale", acc, multipliers, shifts, zero, low, high, lead=lead, elements={"e": element})
     )

@@ -28,7 +28,7 @@ def average_pool_2d(site: Site) -> None:
     """AVERAGE_POOL_2D. Places outside the image do not count."""
     x = site.input(0)
     rows, columns = _walks(site)
-    element = site.need(x.row.element, "i8", "i16", "f32")
+    element = site.need(x.row.element, "i8", "f32")
     y = windowed(site, site.node(0), x.axis(1), rows, columns, site.a.constant(0, element))
     lead = x.axis(1)
     counts = np.outer(_counts(rows, x.shape[1]), _counts(columns, x.shape[2]))
@@ -87,7 +87,7 @@ def max_pool_2d(site: Site) -> None:
 def mean(site: Site) -> None:
     """MEAN along some axes. Of codes: their sum times one factor, in which the count lies."""
     x, axes = site.input(0), _axes(site)
-    element = site.need(x.row.element, "i8", "i16", "f32")
+    element = site.need(x.row.element, "i8", "f32")
     count = prod(x.shape[axis] for axis in axes)
     if len(x.shape) == 4 and axes == [1, 2]:
         first = x.axis(1)

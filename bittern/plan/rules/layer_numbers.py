@@ -1,6 +1,7 @@
 """What ends a layer of integers, read from constants: bias, output stage, and the range that sums have."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,8 @@ def ending_of(apply: Apply, scene: Scene) -> Ending | None:
             rounding = _rounding(apply, scene)
         if rounding is None and mean is None:
             return None
+        if rounding is not None and not rounding.twice and (lined := _lined(apply, rounding, scene)) is not None:
+            return lined
         before = _before(apply, apply.arguments[0], scene)
         if before is None:
             return None
@@ -59,6 +62,85 @@ def ending_of(apply: Apply, scene: Scene) -> Ending | None:
         covers = [*before[1], last, *covers]
         last, bias = before[0], bias.astype(np.int64)
     return Ending(last, apply.results[0], tuple(covers), bias, rounding, mean)
+
+
+def _lined(apply: Apply, rounding: Rounding, scene: Scene) -> Ending | None:
+    """Return the ending that multiplies x * 2^k + b for sums x, some of them nudged first.
+
+    (x 2^k + b) m + half over 2^s, rounded down, is x m + (b m + half) / 2^k over 2^(s - k), both rounded down.
+    """
+    covers, nudges = [apply], list[tuple[Ints, Ints]]()
+    value, offset, k = apply.arguments[0], np.zeros(len(rounding.multiplier), np.int64), 0
+    made = scene.maker(value)
+    if made is not None and made.name == _BIAS and (found := array_of(made.arguments[1])) is not None:
+        covers.append(made)
+        value, offset = made.arguments[0], found.astype(np.int64)
+        made = scene.maker(value)
+    if made is not None and made.name == "shl" and (count := _repeated(made.arguments[1], scene)) is not None:
+        covers.append(made)
+        value, k = made.arguments[0], int(count.max(initial=0))
+        if (count != k).any():
+            return None
+    seen = set[Value]()
+    while (nudge := _nudge(value, scene)) is not None:
+        covers += nudge.covers
+        seen.add(nudge.x)
+        nudges.append((np.broadcast_to(nudge.at, offset.shape), np.broadcast_to(nudge.by, offset.shape)))
+        value = nudge.rest
+    last = scene.maker(value)
+    shift = rounding.shift - k
+    if last is None or not (k or nudges) or seen - {value} or (shift < 0).any() or not _closed(covers, value, scene):
+        return None
+    half = offset * rounding.multiplier + ((1 << rounding.shift) >> 1) >> k
+    limit = ((1 << 31) - 1 - np.abs(offset) >> k) - len(nudges)
+    rule = replace(rounding, shift=shift, half=half, nudges=tuple(nudges), limit=limit)
+    return Ending(last, apply.results[0], tuple(covers[::-1]), None, rule)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nudge:
+    """rest + (by where x is equal to at, else 0). at, by: [m]."""
+
+    rest: Value
+    x: Value
+    at: Ints
+    by: Ints
+    covers: tuple[Apply, ...]
+
+
+def _nudge(value: Value, scene: Scene) -> _Nudge | None:
+    """Return the nudge that makes a value."""
+    made = scene.maker(value)
+    chosen = scene.maker(made.arguments[1]) if made is not None and made.name == "add" else None
+    if made is None or chosen is None or chosen.name != "select":
+        return None
+    mask, *numbers = chosen.arguments
+    asked = scene.maker(mask)
+    if asked is None or asked.name != "eq":
+        return None
+    at, by, none = (_repeated(each, scene) for each in (asked.arguments[1], *numbers))
+    if at is None or by is None or none is None or none.any():
+        return None
+    return _Nudge(made.arguments[0], asked.arguments[0], at, by, (made, chosen, asked))
+
+
+def _repeated(value: Value, scene: Scene) -> Ints | None:
+    """Return the numbers of a constant that is repeated along the axes in front, i64: [m], or one."""
+    made = scene.maker(value)
+    if made is not None:
+        if made.name not in ("broadcast", "fill"):
+            return None
+        value = made.arguments[0]
+    found = array_of(value)
+    return None if found is None or found.ndim > 1 else found.astype(np.int64)
+
+
+def _closed(covers: Sequence[Apply], source: Value, scene: Scene) -> bool:
+    """Whether only the covered applications read their source and what they make, all but what the first makes."""
+    inner = {result for apply in covers[1:] for result in apply.results} | {source}
+    if "readers" in scene.dropped or inner & set(scene.flow.results):
+        return False
+    return all(user in covers for value in inner for user in scene.users(value))
 
 
 def _before(user: Apply, value: Value, scene: Scene) -> tuple[Apply, list[Apply]] | None:

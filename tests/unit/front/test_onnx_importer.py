@@ -137,6 +137,13 @@ def test_every_unsupported_operation_is_listed_at_once() -> None:
     assert "my.own.Frob" in error.what
 
 
+def test_names_of_a_file_do_nothing_to_the_terminal() -> None:
+    nodes = [node("Frob\x1b[31m", ["x"], ["y"], name="a\x1b[2Jb\n", domain="my\tdomain")]
+    error = refusal(model(nodes, {"x": ("f32", (1, 3))}, {"y": "f32"}))
+    assert "\x1b" not in error.what and "\t" not in error.what and error.what.count("\n") == 2
+    assert "a\\x1b[2Jb\\n" in error.what
+
+
 @pytest.mark.parametrize("opset", [6, 40])
 def test_versions_that_are_not_read_are_refused(opset: int) -> None:
     assert refusal(model([node("Relu", ["x"], ["y"])], {"x": ("f32", (1, 3))}, {"y": "f32"}, {}, opset)).code == "N223"

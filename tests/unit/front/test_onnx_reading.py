@@ -48,12 +48,17 @@ def refused(made: Any, folder: Folder | None = None) -> BitternError:
         (b"\x3a\x02\xff\xff", "N202"),
         (b"GGUF" * 100, "N202"),
         (b"{}" * 40, "N202"),
-        (b"\x3a\x04\x12\x02\xff\xfe", "N204"),
+        (b"\x3a\x04\x12\x02\xff\xfe", "N202"),
         (b"\x08\x07", "N204"),
     ],
 )
 def test_bytes_that_are_no_model_are_refused(data: bytes, code: str) -> None:
     assert refused(data).code == code
+
+
+def test_a_name_that_is_no_text_is_refused() -> None:
+    data = plain().SerializeToString()
+    assert refused(data.replace(b"MatMul", b"Mat\xfful")).code == "N202"
 
 
 def test_a_file_that_is_empty_or_missing_is_refused(tmp_path: Path) -> None:
@@ -146,7 +151,17 @@ def _sequence(made: Any) -> None:
     made.graph.input[0].type.sequence_type.SetInParent()
 
 
+def _control(made: Any) -> None:
+    made.graph.node[0].output[0] = made.graph.output[0].name = "y\x1b[2J"
+
+
+def _nameless(made: Any) -> None:
+    made.graph.output[0].name = ""
+
+
 GRAPHS = [
+    (_control, "N204", "impossible tensor name `y\\x1b[2J`"),
+    (_nameless, "N204", "impossible name"),
     (_twice, "N204", "twice"),
     (_late, "N204", "before anything makes it"),
     (_nothing, "N204", "no operations"),

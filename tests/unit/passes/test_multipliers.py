@@ -1,5 +1,7 @@
 """Multipliers found from stairs: equal at every value of the range, or none."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -99,3 +101,39 @@ def test_what_could_wrap_is_not_equal() -> None:
     assert not is_equal(Requantisation(np.array([1 << 31]), np.array([62]), 0, 0, 0), made)
     assert not is_equal(Requantisation(np.array([0]), np.array([63]), 0, 0, 0), made)
     assert not is_equal(Requantisation(np.array([0]), np.array([0]), 0, 0, 0, 31, np.array([0])), made)
+
+
+def noisy(seed: int, size: int, scale: float) -> np.ndarray:
+    """Codes of f32 arithmetic far from 0: its roundings move steps by a place."""
+    factor, step = np.float32(scale * 0.0213), np.float32(0.0213)
+    x = np.arange(-size, size + 1).astype(np.float32)
+    return np.clip(np.rint(x * factor / step), -128, 127)[:, None]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_roundings_of_floats_are_nudged(seed: int) -> None:
+    """Where no multiplier fits, a few places are moved by one: then every value is right."""
+    size = 400_000
+    scale = 127 / size * (0.7 + 0.5 * np.random.default_rng(seed).random())
+    codes, x = noisy(seed, size, scale), np.arange(-size, size + 1)[:, None]
+    found = requantisation(stairs(codes, -size))
+    assert found is not None and np.array_equal(found.codes(x), codes)
+
+
+def test_nudges_are_part_of_the_proof() -> None:
+    x = np.arange(-3000, 3001)
+    codes = rule(x, 4321, 16, 0, -128, 127)
+    step = int(np.flatnonzero(np.diff(codes))[200])
+    codes[step + 1] = codes[step]  # the step comes one place late
+    other = int(np.flatnonzero(np.diff(codes))[20])
+    codes[other] = codes[other + 1]  # and another one early
+    made = stairs(codes[:, None], -3000)
+    plain = Requantisation(np.array([4321]), np.array([16]), 0, -128, 127)
+    assert not is_equal(plain, made)
+    nudges = [(np.array([x[step + 1]]), np.array([-1])), (np.array([x[other]]), np.array([1]))]
+    assert is_equal(replace(plain, nudges=tuple(nudges)), made)
+    assert not is_equal(replace(plain, nudges=tuple(nudges[:1])), made)
+    turned = ((nudges[0][0], -nudges[0][1]), nudges[1])
+    assert not is_equal(replace(plain, nudges=turned), made)
+    found = requantisation(made)
+    assert found is not None and np.array_equal(found.codes(x[:, None]), codes[:, None])

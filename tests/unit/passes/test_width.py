@@ -31,6 +31,7 @@ def span_of(element: str, shape: tuple[int, ...], draw: object) -> tuple[Interva
 
 @pytest.mark.parametrize("element", ["b1", "t", "u2", "i4", "u8", "i8"])
 def test_the_interval_of_a_dense_layer_is_reached(element: str) -> None:
+    """Edge case B13: the width of an accumulator is that of its actual weights, and told."""
     rng = np.random.default_rng(1)
     w = rng.integers(-3, 4, (5, 7)).astype(np.int8)
     function = network(element, (7,), lambda a, x: a.call("dense.dense", a.constant(w, "i4"), x))

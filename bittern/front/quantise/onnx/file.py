@@ -21,7 +21,7 @@ from bittern.front.quantise.onnx.graph import Graph, graph_of, onnx_package, rea
 from bittern.front.quantise.onnx.layers import Layer, layers, points
 from bittern.front.quantise.onnx.run import batches, folded, run
 from bittern.front.quantise.onnx.settings import Settings
-from bittern.front.quantise.onnx.write import Tensors, least_version, written
+from bittern.front.quantise.onnx.write import Form, Tensors, least_version, written
 from bittern.front.quantise.ordered import decibels, ordered_sum
 from bittern.front.quantise.report import Report, Score, TensorReport
 from bittern.front.quantise.target import check_target, file_sha256, write_whole
@@ -29,7 +29,6 @@ from bittern.front.quantise.widths import width
 
 NO_LAYERS = code("N436", "the ONNX model has nothing to quantise")
 NEEDS_DATA = code("N437", "the quantisation needs samples")
-NOT_CONVERTED = code("N438", "the ONNX model cannot be brought to the version that is needed")
 
 
 def quantise_onnx(
@@ -45,13 +44,25 @@ def quantise_onnx(
     Errors: F101 to F104, N201 to N209, N410 to N415, N423, N424, N432 to N438, N441, N442.
     """
     check_target(source, target)
+    with np.errstate(all="ignore"):
+        return _quantised(source, target, settings, data, labels, progress)
+
+
+def _quantised(
+    source: Path,
+    target: Path,
+    settings: Settings,
+    data: npt.NDArray[Any] | None,
+    labels: npt.NDArray[Any] | None,
+    progress: Progress,
+) -> Report:
     form, tensors = settings.chosen_form, settings.tensors
     if settings.dynamic and settings.activations != "8":
         raise BitternError(
             NEEDS_DATA, f"Scales as it runs exist for 8 bits, not {settings.activations}.", "Give --data instead."
         )
     least = least_version(form, width(settings.width), tensors, settings.is_grouped)
-    model = _at_version(read_model(source), least)
+    model = read_model(source)
     graph = folded(graph_of(model))
     every = layers(graph)
     chosen = [layer for layer in every if not any(word in layer.node.name for word in settings.keep)]
@@ -60,13 +71,15 @@ def quantise_onnx(
         raise BitternError(NO_LAYERS, what, "Give a model with Conv, Gemm or MatMul, and keep fewer.")
     samples = None if data is None else fitted_samples(data, graph.shape, settings.pixels)
     used = None if samples is None else samples[: settings.samples]
+    ranks = _ranks(graph, used)
     weights = _rounded(graph, chosen, settings, used, progress)
     places = points(graph, chosen) if tensors is not None else []
     fixed = {}
     if tensors is not None and not settings.dynamic:
         fixed = activation_scales(graph, _needed(used), places, settings.activation_scheme, progress)
     plan = Tensors(tensors, fixed, tuple(places) if settings.dynamic else ())
-    content = written(model, graph, form, weights, width(settings.width), not settings.asymmetric, plan)
+    written_as = Form(form, least, ranks)
+    content = written(model, graph, weights, width(settings.width), not settings.asymmetric, plan, written_as)
     after = _read_back(content)
     told = None if used is None else _layer_ratios(graph, after, chosen, used, progress)
     scores = () if labels is None else _scores(graph, after, _needed(samples), labels, progress)
@@ -78,20 +91,16 @@ def quantise_onnx(
     return Report(str(source), str(target), said, *sizes, file_sha256(target), rows, told or (), scores, notes)
 
 
-def _at_version(model: Any, least: int) -> Any:
-    """Return the model with operations of at least a version. Errors: N438."""
-    have = next((row.version for row in model.opset_import if row.domain in ("", "ai.onnx")), 1)
-    if have >= least:
-        return model
-    converter = __import__("onnx.version_converter", fromlist=["convert_version"])
-    try:
-        return converter.convert_version(model, least)
-    except Exception as fault:
-        raise BitternError(
-            NOT_CONVERTED,
-            f"The operations of version {have} cannot become those of version {least}: {fault}.",
-            "Export the model again with a newer version.",
-        ) from fault
+def _ranks(graph: Graph, samples: npt.NDArray[np.float32] | None) -> dict[str, int]:
+    """Run the float network once, so that what is wrong is said first; return the rank of each tensor.
+
+    Where neither samples nor the size of one are known, nothing is run.
+    """
+    if samples is None and None in graph.shape[1:]:
+        return {}
+    one = np.zeros((1, *(size or 1 for size in graph.shape[1:])), np.float32) if samples is None else samples[:1]
+    names = [name for node in graph.nodes for name in node.outputs[:1]]
+    return {name: array.ndim for name, array in run(graph, one, [*names, graph.output]).items()}
 
 
 def _read_back(content: bytes) -> Graph:

@@ -66,9 +66,18 @@ def _clip(node: Node, inputs: list[Any], graph: Graph) -> Array:
 
 
 def _softmax(node: Node, inputs: list[Array], graph: Graph) -> Array:
-    x = np.moveaxis(inputs[0], int(node.attribute("axis", -1 if graph.version >= 13 else 1)), -1).astype(np.float64)
-    power = exp(x - x.max(-1, keepdims=True))
-    return np.moveaxis(_single(power / ordered_sum(power)[..., None]), -1, int(node.attribute("axis", -1)))
+    """Along an axis; before version 13 over all axes from it on, together."""
+    x, axis = inputs[0], int(node.attribute("axis", -1 if graph.version >= 13 else 1))
+    if graph.version < 13:
+        rows = x.reshape(int(np.prod(x.shape[: axis % (x.ndim + 1)])), -1)
+        return _softmax_last(rows).reshape(x.shape)
+    return np.moveaxis(_softmax_last(np.moveaxis(x, axis, -1)), -1, axis)
+
+
+def _softmax_last(x: Array) -> Array:
+    wide = x.astype(np.float64)
+    power = exp(wide - wide.max(-1, keepdims=True))
+    return _single(power / ordered_sum(power)[..., None])
 
 
 def _reshape(node: Node, inputs: list[Array], graph: Graph) -> Array:

@@ -60,7 +60,7 @@ def _made(node: Node, known: Mapping[str, npt.NDArray[Any]], graph: Graph) -> di
     try:
         with np.errstate(all="ignore"):
             found = ROWS[node.domain, node.op](node, inputs, graph)
-    except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError) as fault:
+    except (ValueError, IndexError, TypeError, KeyError, AttributeError, ArithmeticError) as fault:
         shapes = ", ".join("none" if each is None else str(list(each.shape)) for each in inputs)
         raise BitternError(
             NO_FIT,

@@ -17,6 +17,7 @@ from bittern.base.errors import BitternError, code
 from bittern.front.quantise.codes import values_of
 from bittern.front.quantise.onnx.calibrate import Weights
 from bittern.front.quantise.onnx.graph import Graph, onnx_package
+from bittern.front.quantise.onnx.versions import raised
 from bittern.front.quantise.scales import Scale
 from bittern.front.quantise.widths import Grid, Width
 
@@ -34,6 +35,15 @@ class Tensors:
     width: Width | None
     scales: Mapping[str, tuple[Grid, Scale]]
     dynamic: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What is written. name: `qdq` or `qonnx`. version: of ONNX, the least. ranks: of tensors, as far as known."""
+
+    name: str
+    version: int
+    ranks: Mapping[str, int]
 
 
 def least_version(form: str, weights: Width, tensors: Width | None, grouped: bool) -> int:
@@ -60,9 +70,11 @@ class _Writer:
     form: str
     added: list[Any] = field(default_factory=list)
     named: dict[str, str] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
 
     def constant(self, name: str, array: npt.NDArray[Any], kind: str = "") -> str:
-        """Add a constant; kind: the file's element where numpy has none, such as INT4."""
+        """Add a constant and return its name; kind: the file's element where numpy has none, such as INT4."""
+        name = self.fresh(name)
         if kind in ("INT4", "UINT4"):
             codes = np.append(array.reshape(-1), [0] * (array.size % 2)).astype(np.int64) & 15
             packed = (codes[0::2] | codes[1::2] << 4).astype(np.uint8).tobytes()
@@ -76,12 +88,22 @@ class _Writer:
         """Return a node of the file. attributes: also its `domain`."""
         return self.onnx.helper.make_node(op, inputs, [output], name=output, **attributes)
 
+    def fresh(self, name: str) -> str:
+        """Return a name that nothing in the file has, and take it."""
+        if not self.taken:
+            self.taken.update(self.graph.constants, (self.graph.input,))
+            self.taken.update(each for node in self.graph.nodes for each in (*node.inputs, *node.outputs))
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
     # Weights.
 
     def weight(self, weights: Weights, width: Width, symmetric: bool) -> list[Any]:
         """Return the nodes that make a layer's weights."""
         name = weights.layer.weight
-        self.named[name] = f"{name}_quantised"
+        self.named[name] = self.fresh(f"{name}_quantised")
         if self.form == "qonnx":
             return [self._weight_qonnx(weights, width, symmetric)]
         codes = weights.layer.restored(np.stack(weights.codes), self.graph.constants[name].shape)
@@ -102,7 +124,7 @@ class _Writer:
         if scale.ndim:
             places = [-1 if axis == layer.axis else 1 for axis in range(len(shape))]
             scale, zero = scale.reshape(places), zero.reshape(places)
-        return self._quant(own, f"{layer.weight}_quantised", width, symmetric, scale, zero)
+        return self._quant(own, self.named[layer.weight], width, symmetric, scale, zero)
 
     def _quant(self, given: str, made: str, width: Width, symmetric: bool, scale: Any, zero: Any) -> Any:
         """Return a node of QONNX that quantises a tensor."""
@@ -119,14 +141,14 @@ class _Writer:
 
     def tensor(self, name: str, width: Width, grid: Grid, scale: Scale) -> list[Any]:
         """Return the nodes that quantise a computed tensor with a fixed scale."""
-        made = self.named[name] = f"{name}_quantised"
+        made = self.named[name] = self.fresh(f"{name}_quantised")
         if self.form == "qonnx":
             return [self._quant(name, made, width, grid.symmetric, np.float32(scale.scale), np.float32(scale.zero))]
         kind = _kind(width, grid.symmetric)
         zero = np.array(scale.zero, np.uint8 if kind == "UINT8" else np.int8)
         inputs = [self.constant(f"{name}_scale", np.array(scale.scale, np.float32))]
         inputs.append(self.constant(f"{name}_zero", zero, kind))
-        coded = f"{name}_codes"
+        coded = self.fresh(f"{name}_codes")
         return [
             self.node("QuantizeLinear", [name, *inputs], coded),
             self.node("DequantizeLinear", [coded, *inputs], made),
@@ -134,8 +156,8 @@ class _Writer:
 
     def dynamic(self, name: str) -> list[Any]:
         """Return the nodes that quantise a computed tensor with the scale of its own range, to 8 bits."""
-        made = self.named[name] = f"{name}_quantised"
-        parts = [f"{name}_codes", f"{name}_scale", f"{name}_zero"]
+        made = self.named[name] = self.fresh(f"{name}_quantised")
+        parts = [self.fresh(f"{name}_{part}") for part in ("codes", "scale", "zero")]
         first = self.onnx.helper.make_node("DynamicQuantizeLinear", [name], parts, name=parts[0])
         return [first, self.node("DequantizeLinear", parts, made)]
 
@@ -158,11 +180,12 @@ def _laid_out(weights: Weights) -> tuple[npt.NDArray[np.float32], npt.NDArray[np
 
 
 def written(
-    model: Any, graph: Graph, form: str, weights: list[Weights], width: Width, symmetric: bool, tensors: Tensors
+    model: Any, graph: Graph, weights: list[Weights], width: Width, symmetric: bool, tensors: Tensors, form: Form
 ) -> bytes:
-    """Return the file of a quantised model. model: the parsed file; graph: of it, with constants folded."""
+    """Return the file of a quantised model. model: the parsed file; graph: of it, folded. Errors: N438."""
     onnx = onnx_package()
-    writer = _Writer(onnx, graph, form)
+    writer = _Writer(onnx, graph, form.name)
+    least = max(graph.version, form.version)
     rows = {tuple(row.output): row for row in model.graph.node}
     made: list[Any] = [node for each in weights for node in writer.weight(each, width, symmetric)]
     made += _quantised(writer, graph.input, tensors)
@@ -171,16 +194,19 @@ def written(
         row.CopyFrom(rows[node.outputs])
         for place, name in enumerate(node.inputs):
             row.input[place] = writer.named.get(name, name)
+        raised(row, graph.version, least, form.ranks.get(node.inputs[0]), writer.constant)
         made.append(row)
         for name in node.outputs:
             made += _quantised(writer, name, tensors)
     result = onnx.ModelProto()
     result.CopyFrom(model)
     _fill(onnx, result, graph, made, writer.added)
-    if form == "qonnx" and not any(row.domain == QONNX for row in result.opset_import):
+    for version in result.opset_import:
+        if version.domain in ("", "ai.onnx"):
+            version.version = least
+    if form.name == "qonnx" and not any(row.domain == QONNX for row in result.opset_import):
         result.opset_import.append(onnx.helper.make_opsetid(QONNX, 1))
-    least = 10 if graph.version >= 21 else _LEAST_IR
-    result.ir_version = max(result.ir_version, least)
+    result.ir_version = max(result.ir_version, 10 if least >= 21 else _LEAST_IR)
     result.producer_name, result.producer_version = "bittern", ""
     content: bytes = result.SerializeToString(deterministic=True)
     return content
@@ -197,9 +223,8 @@ def _quantised(writer: _Writer, name: str, tensors: Tensors) -> list[Any]:
 def _fill(onnx: Any, result: Any, graph: Graph, nodes: list[Any], added: list[Any]) -> None:
     """Put nodes and the constants that they read into the file's graph; its outputs and its one input stay."""
     read = {name for node in nodes for name in node.input} | {row.name for row in result.graph.output}
-    new = {row.name for row in added}
     known = {row.name: row for row in result.graph.initializer}
-    kept = [known[name] for name in known if name in read and name not in new]
+    kept = [known[name] for name in known if name in read]
     folded = [name for name in graph.constants if name in read and name not in known]
     kept += [onnx.numpy_helper.from_array(np.ascontiguousarray(graph.constants[name]), name) for name in folded]
     kept = [_copied(onnx, row) for row in kept]

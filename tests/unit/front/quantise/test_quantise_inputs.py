@@ -16,6 +16,7 @@ def test_samples_take_the_shape_of_the_input() -> None:
         assert found.dtype == np.float32 and np.array_equal(found.reshape(5, 24), given.reshape(5, 24))
     assert fitted_samples(x[0], SHAPE).shape == fitted_samples(x[:1], SHAPE).shape == (1, 1, 4, 6)
     assert fitted_samples(np.ones(3), (None,)).shape == (3,)
+    assert fitted_samples(np.ones((2, 3, 7, 5)), (None, 3, None, None)).shape == (2, 3, 7, 5)
 
 
 def test_pixels_are_those_of_run() -> None:
