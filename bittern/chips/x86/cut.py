@@ -98,7 +98,7 @@ class Cut:
     def call(self) -> Callable[[], object]:
         """Return a function that runs the cut once for all of its tokens: at once, where one thread does it."""
         if self._crew.threads == 1:
-            return self._crew.alone(self.linked, SECTION, self._state)
+            return self._crew.alone(self.linked, SECTION, self._state, self)
         return partial(self.run, self.tokens)
 
     def result(self, leaf: int) -> Reals:

@@ -5,6 +5,7 @@ what they give is dropped. Small work stays on the calling thread: waking anothe
 """
 
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,13 @@ from bittern.graph.evaluate import World
 from bittern.graph.node import Function
 from bittern.lang.library import Library
 from bittern.plan.flow import Value
+from bittern.plan.memory import memory_of
 from bittern.plan.plan import Plan
 from bittern.plan.planner import plan_of
 from bittern.plan.rules import KNOWN, RULES
 
 MOST = 256  # samples of one run
+ROOM = 64 << 20  # bytes of values and inputs that one run may take, if one sample does not take more
 ALONE = 1 << 22  # multiply-accumulates of a run up to which one thread does it
 
 
@@ -46,6 +49,7 @@ class X86Function:
         self.routines = Routines(tier, cache)
         self.weights = Weights(self._crew, self.routines, World)
         self._cuts: dict[int, _Batch] = {}
+        self._lock = Lock()
 
     def plan(self, batch: int) -> Plan:
         """Plan the function for so many samples. Raises P101, P102."""
@@ -57,8 +61,8 @@ class X86Function:
         return self._batch(batch).cut
 
     def bound(self, batch: int) -> BoundFunction:
-        """Return memory for a batch and what runs it there."""
-        return self._batch(batch)
+        """Return memory for a batch and what runs it there; each call gives memory of its own."""
+        return self._made(batch)
 
     def standalone(self) -> bytes:
         """Return a static executable that runs one sample after the other; see `standalone.py`."""
@@ -69,24 +73,37 @@ class X86Function:
     def run(self, inputs: Sequence[npt.NDArray[Any]]) -> Arrays:
         """Run a batch. inputs: [b, ...] each, of the parameter's element. Returns the results [b, ...]."""
         rows = len(inputs[0])
-        if rows <= MOST and not rows & (rows - 1) and rows in self._cuts:
-            return self._cuts[rows].run(inputs)
-        parts: list[Arrays] = []
-        for low in range(0, rows, MOST):
-            here = [each[low : low + MOST] for each in inputs]
-            count = len(here[0])
-            size = 1 << (count - 1).bit_length()
-            if size > count:
-                here = [np.concatenate([each, np.repeat(each[-1:], size - count, axis=0)]) for each in here]
-            parts.append(tuple(each[:count] for each in self._batch(size).run(here)))
+        with self._lock:
+            if rows in self._cuts:
+                return self._cuts[rows].run(inputs)
+            parts: list[Arrays] = []
+            most = self._most(rows)
+            for low in range(0, rows, most):
+                here = [each[low : low + most] for each in inputs]
+                count = len(here[0])
+                size = 1 << (count - 1).bit_length()
+                if size > count:
+                    here = [np.concatenate([each, np.repeat(each[-1:], size - count, axis=0)]) for each in here]
+                parts.append(tuple(each[:count] for each in self._batch(size).run(here)))
         return tuple(np.concatenate(each) if len(each) > 1 else each[0] for each in zip(*parts, strict=True))
+
+    def _most(self, rows: int) -> int:
+        """Return how many samples of a batch run at once: few of those that take much memory."""
+        if rows == 1:
+            return 1
+        plan = self._batch(1).cut.plan
+        each = memory_of(plan, (1,)).shared.bytes + sum(input_bytes(plan, value, (1,)) for value in plan.inputs)
+        return max(1, min(MOST, 1 << (ROOM // max(1, each)).bit_length() >> 1))
 
     def _batch(self, size: int) -> "_Batch":
         if size not in self._cuts:
-            plan = self.plan(size)
-            work = sum(launch.macs.value((size,)) for launch in plan.launches)
-            self._cuts[size] = self._cut(size, self._alone if work <= ALONE else self._crew, plan)
+            self._cuts[size] = self._made(size)
         return self._cuts[size]
+
+    def _made(self, size: int) -> "_Batch":
+        plan = self.plan(size)
+        work = sum(launch.macs.value((size,)) for launch in plan.launches)
+        return self._cut(size, self._alone if work <= ALONE else self._crew, plan)
 
     def _cut(self, size: int, crew: Crew, plan: Plan | None = None) -> "_Batch":
         plan = plan or self.plan(size)

@@ -18,7 +18,6 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -99,10 +98,11 @@ class Crew:
                 done += done_now
         return done
 
-    def alone(self, linked: Linked, section: str, state: State) -> Callable[[], None]:
+    def alone(self, linked: Linked, section: str, state: State, owner: object) -> Callable[[], None]:
         """Return a function that runs a section once on the calling thread, with nothing decided in between.
 
-        For short work, where `run` itself would take longer. The section is no loop; the function holds the program.
+        For short work, where `run` itself would take longer. The section is no loop. The function holds program, state
+        and `owner`, which owns the memory that the program touches. Two calls at once are for the caller to prevent.
         """
         assert not linked.sections[section].loop, section
         state.prepare(1, self._rounds, 0)
@@ -112,7 +112,10 @@ class Crew:
         a.mov(edx, 1)
         a.mov(rax, linked.driver(section))
         a.jmp(rax)
-        return _Alone(self, linked, state, entry(executable(a.finish()))).run
+        call: Any = entry(executable(a.finish()))
+        call.held = self, linked, state, owner
+        called: Callable[[], None] = call
+        return called
 
     def close(self) -> None:
         """End the workers, if they were started; the next run starts new ones."""
@@ -150,21 +153,6 @@ class Crew:
         if section not in known or known[section].threads != threads:
             known[section] = Pace(threads)
         return known[section]
-
-
-@dataclass(frozen=True, slots=True)
-class _Alone:
-    """A call of a section on one thread; it keeps alive what it runs."""
-
-    crew: Crew
-    linked: Linked
-    state: State
-    call: Callable[[], Any]
-
-    def run(self) -> None:
-        """Run it."""
-        with self.crew._lock:
-            self.call()
 
 
 class _Workers:

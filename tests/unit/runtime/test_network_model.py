@@ -1,5 +1,6 @@
 """Networks that run: one sample or a batch, on every chip the same bits, and refusals of what does not fit."""
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,19 @@ def test_bound_memory_is_computed_in_place(chip: str) -> None:
         bound.inputs[0][...], bound.inputs[1][...] = x[-4:], y[-4:]
         bound.call()
         assert np.array_equal(bound.results[0], wanted[-4:])
+
+
+@pytest.mark.skipif(not is_here(), reason="the chip x86 is not here")
+def test_a_call_keeps_its_memory_alive() -> None:
+    held = NetworkModel(layers()).bound(1)
+    call, results = held.call, held.results
+    held.inputs[0][...], held.inputs[1][...] = 1, 2
+    del held
+    gc.collect()
+    junk = [np.full(4096, 7, np.uint8) for _ in range(64)]
+    call()
+    w = np.random.default_rng(3).integers(-128, 128, (9, 33))
+    assert np.array_equal(results[0][0], 3 * w.sum(axis=1)) and all((each == 7).all() for each in junk)
 
 
 @pytest.mark.req("K066")
