@@ -19,6 +19,9 @@ from typing import Any
 
 from bittern.cli import COMMANDS
 from bittern.cli.explain import AREAS, codes, explanations, failures
+from bittern.front.onnx.importer import NEWEST, OLDEST
+from bittern.front.onnx.table import DOMAINS
+from bittern.front.onnx.table import rows as onnx_rows
 from bittern.models.tested import GROUPS, TESTED, marks
 from bittern.ops.table import ops
 
@@ -93,6 +96,28 @@ def operations() -> str:
         families.setdefault(family, []).append(f"| `{row.name}`{mark} | {_cell(row.doc)}{effect} |")
     for family, rows in families.items():
         lines += [f"\n## {family}\n", "| op | meaning |", "|---|---|", *rows]
+    return "\n".join(lines) + "\n"
+
+
+def onnx() -> str:
+    """Return the page of the operations of ONNX files that are read."""
+    lines = [
+        "# Operations of ONNX and QONNX files\n",
+        _NOTE,
+        f"Versions {OLDEST} to {NEWEST} of the standard operations are read; a number behind an operation says since",
+        "which version it has the form that is meant. Attributes that are not listed are refused, never passed over.\n",
+        "| a file's domain | is |",
+        "|---|---|",
+        *[f"| `{name}` | {meaning} |" for name, meaning in DOMAINS.items() if name],
+    ]
+    domains: dict[str, list[str]] = {}
+    for (domain, name), forms in sorted(onnx_rows().items()):
+        for form in forms:
+            since = f" {form.since}" if form.since > 1 else ""
+            known = ", ".join(f"`{each}`" for each in sorted(form.attributes))
+            domains.setdefault(domain, []).append(f"| `{name}`{since} | {_cell(form.doc)} | {known} |")
+    for domain, listed in domains.items():
+        lines += [f"\n## {domain}\n", "| operation | meaning | attributes |", "|---|---|---|", *listed]
     return "\n".join(lines) + "\n"
 
 
@@ -216,6 +241,7 @@ def pages() -> dict[Path, str]:
     """Return every generated page with its text."""
     docs = ROOT / "docs"
     lists = {docs / "errors.md": errors(), docs / "ops.md": operations(), docs / "commands.md": commands()}
+    lists[docs / "onnx.md"] = onnx()
     shipped = {ROOT / "bittern" / "cli" / "examples.json": examples_json()}
     return lists | shipped | {ROOT / "README.md": readme()}
 

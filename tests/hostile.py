@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import gguf_files as g
+import hostile_onnx
 import hostile_tflite
 import tiny_models
 from gguf_broken import BROKEN
@@ -26,6 +27,7 @@ from bittern.front.bind import bind_checkpoint
 from bittern.front.checkpoint import MappedFile
 from bittern.front.gguf import open_gguf
 from bittern.front.huggingface import open_folder
+from bittern.front.onnx.reading import read_onnx
 from bittern.front.safetensors_file import read_safetensors
 from bittern.front.template import ChatTemplate
 from bittern.front.tflite.importer import open_tflite
@@ -48,6 +50,7 @@ READERS = {
     "tokenizer": "tokenizer: GGUF metadata, `tokenizer.json`",
     "template": "chat template",
     "tflite": "TFLite",
+    "onnx": "ONNX, QONNX",
 }
 KINDS = {
     "length": "lengths",
@@ -137,6 +140,10 @@ def _read_tflite(folder: Path) -> None:
     open_tflite(folder / "x.tflite", LIBRARY)
 
 
+def _read_onnx(folder: Path) -> None:
+    read_onnx(folder / "x.onnx", LIBRARY)
+
+
 _READ: dict[str, Callable[[Path], None]] = {
     "gguf": _read_gguf,
     "safetensors": _read_safetensors,
@@ -146,6 +153,7 @@ _READ: dict[str, Callable[[Path], None]] = {
     "tokenizer": _read_tokenizer,
     "template": _read_template,
     "tflite": _read_tflite,
+    "onnx": _read_onnx,
 }
 
 
@@ -162,6 +170,10 @@ def _put(name: str, data: bytes | str) -> Callable[[Path], None]:
 
 def _tflite(kind: str, what: str, code: str, made: Callable[[], bytes]) -> Hostile:
     return Hostile("tflite", kind, what, code, lambda folder: _put("x.tflite", made())(folder))
+
+
+def _onnx(kind: str, what: str, code: str, made: Callable[[], bytes]) -> Hostile:
+    return Hostile("onnx", kind, what, code, lambda folder: _put("x.onnx", made())(folder))
 
 
 # --- GGUF
@@ -460,4 +472,5 @@ ROWS: tuple[Hostile, ...] = (
         "resource", "10 loops in each other", "F406", "{% for a in range(99) %}" * 10 + "x" + "{% endfor %}" * 10
     ),
     *(_tflite(*row) for row in hostile_tflite.ROWS),
+    *(_onnx(*row) for row in hostile_onnx.ROWS),
 )

@@ -9,16 +9,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from bittern.base.errors import BitternError, code, nearest
-from bittern.front.bind import Bound, BoundEncoder
-from bittern.graph.node import Function
-from bittern.lang.library import Library
-from bittern.plan.watch import Watch
+
+if TYPE_CHECKING:
+    from bittern.front.bind import BoundEncoder
+    from bittern.front.bound import Bound
+    from bittern.graph.node import Function
+    from bittern.lang.library import Library
+    from bittern.plan.watch import Watch
 
 UNKNOWN_CHIP = code("R101", "no chip of this name")
 
@@ -80,7 +83,7 @@ class ChoosingSession(Protocol):
         stops: Collection[int] = (),
         *,
         sequence: int = 0,
-        watch: Watch | None = None,
+        watch: "Watch | None" = None,
     ) -> list[int]:
         """Return what follows the tokens of a sequence; see `GreedySession`.
 
@@ -131,7 +134,7 @@ class Chip(Protocol):
     mode: str
     is_strict: bool
 
-    def load(self, model: Bound, cache: Path | None = None) -> Loaded:
+    def load(self, model: "Bound", cache: Path | None = None) -> Loaded:
         """Prepare a model. cache: a folder for what is worth keeping between runs, such as code.
 
         Raises BitternError with the refusal's code where the chip cannot run it.
@@ -172,7 +175,7 @@ class LoadedEncoder(Protocol):
 class EncodingChip(Protocol):
     """A chip that also runs encoders."""
 
-    def load_encoder(self, model: BoundEncoder) -> LoadedEncoder:
+    def load_encoder(self, model: "BoundEncoder") -> LoadedEncoder:
         """Prepare an encoder."""
         ...
 
@@ -202,7 +205,7 @@ class ComputingChip(Protocol):
     """A chip that also runs functions over batches, such as networks."""
 
     def load_function(
-        self, function: Function, library: Library, cache: Path | None = None, fuse: bool = True
+        self, function: "Function", library: "Library", cache: Path | None = None, fuse: bool = True
     ) -> LoadedFunction:
         """Prepare a function. cache: a folder for code. fuse: whether a plan may join applications.
 

@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bittern.chips.chip import Arrays, Reals, Tokens
-from bittern.front.bind import Bound, BoundEncoder
+from bittern.front.bind import BoundEncoder
+from bittern.front.bound import Bound
 from bittern.graph.evaluate import Program, World, prepare, zeros
 from bittern.graph.node import Function
 

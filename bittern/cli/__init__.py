@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "catalogue": "List the functions of the library and where they are tested.",
     "check": "Check programs: every error at once, with its place.",
     "compare": "Show what a fact is worth: which decisions of a plan change without it.",
+    "diff": "Show where two runs of a network part: chips, levels, ONNX Runtime, TFLite, a record.",
     "embed": "Make the vectors of texts with an encoder, and show how alike the texts are.",
     "explain": "Say what an error code means.",
     "export": "Write a network in another form, such as a program of its own.",
@@ -44,7 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     from bittern.cli.frame import guarded
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more threads spin on busy cores: 10 x slower there
-    gc.set_threshold(100_000, 50, 100)  # graphs and plans hold no cycles: looking for them is a tenth of a start
+    if arguments is None:
+        gc.set_threshold(50_000, 20, 20)  # graphs and plans hold no cycles: looking for them is a tenth of a start
     given = sys.argv[1:] if arguments is None else arguments
     return guarded(lambda: _dispatch(given), "--json" in given)
 

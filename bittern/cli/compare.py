@@ -30,7 +30,8 @@ def command(
     Facts: names, formats, sizes, tokens, own, last, readers, numbers. Nothing runs; times are modelled.
     """
     from bittern.plan.ablate import FACTS, ablated, fact_named
-    from bittern.runtime.model import bound_model, open_checkpoint
+    from bittern.runtime.binding import bound_model
+    from bittern.runtime.model import open_checkpoint
     from bittern.runtime.planning import question
     from bittern.runtime.planning_text import ablation_text
 

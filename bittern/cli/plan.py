@@ -126,7 +126,8 @@ def _planner(model: str, cache: str, library: list[Path] | None, store: "Store")
 
         yield plan
         return
-    from bittern.runtime.model import bound_model, open_checkpoint
+    from bittern.runtime.binding import bound_model
+    from bittern.runtime.model import open_checkpoint
     from bittern.runtime.planning import planned
 
     with open_checkpoint(model_path(model, store), store, library or ()) as checkpoint:

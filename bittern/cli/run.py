@@ -43,6 +43,13 @@ def command(
     tier: TierName = "",
     threads: Threads = None,
     no_fuse: Annotated[bool, option("--no-fuse", help="Run every layer by itself; the outputs are the same.")] = False,
+    monitor: Annotated[
+        bool, option("--monitor", help="Watch the values inside: saturation, dead channels, flips, sums.")
+    ] = False,
+    record: Annotated[
+        Path | None,
+        option("--record", metavar="FILE", help="Keep the values inside for `bittern diff`: .npz, or .json (digests)."),
+    ] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> int:
@@ -76,7 +83,18 @@ def command(
         _write(out, outputs)
     told: dict[str, Any] = {"network": opened.name, "source": opened.source, "graph": opened.function.id.hex()}
     told |= {"chip": model.chip.name, "tier": model.chip.tier, "samples": len(batches[0]), "seconds": seconds}
-    return _tell(opened, outputs, wanted, told, as_json)
+    if record is not None:
+        from bittern.runtime.diff_record import record_of, write_record
+        from bittern.runtime.diff_sides import run_of
+
+        write_record(record_of(run_of(model, fuse=not no_fuse), batches), record)
+    watched = model.monitor(*batches) if monitor else None
+    if watched is not None and as_json:
+        told["monitor"] = watched.as_json()
+    status = _tell(opened, outputs, wanted, told, as_json)
+    if watched is not None and not as_json:
+        print(f"\n{watched}")
+    return status
 
 
 def _read(given: str) -> "Array":

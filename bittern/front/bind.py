@@ -7,11 +7,14 @@ declared shape, or the error names both shapes. A family's binding and its progr
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 
 from bittern.base.errors import BitternError, code, nearest
+from bittern.base.hashing import digest
+from bittern.front.bound import Bound, Origin, Outline, Program
 from bittern.front.checkpoint import Checkpoint, TensorInfo
 from bittern.front.finite import check_finite
-from bittern.front.ternary import Codes, Scales, split
+from bittern.front.ternary import Scales, codes_blob, split
 from bittern.graph.node import Function, Node, blob, const, const_blob
 from bittern.lang import syntax
 from bittern.lang.elaborate import bind as bind_parameter
@@ -34,32 +37,19 @@ _FLOATS = ("f32", "f16", "bf16")  # whose products the library has; a f64 weight
 NO_DECODER = code("M115", "the checkpoint is an encoder: it makes vectors, not text")
 NO_ENCODER = code("M116", "the checkpoint is no encoder: it makes text, not vectors")
 
-CACHES = ("f16", "f32", "int8")
-
 _INT8_BLOCK = 32  # values of a head that share a scale in an int8 cache
 _ENTRIES = ("forward", "head")  # the functions of every family's program
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A model's program with its constants. forward, head: the graph's functions. steps: what binding did, by field.
-
-    cache: name of the cache's element as the user says it. cache_blocks: scales in a head of the cache.
-    """
-
-    family: Family
-    checkpoint: Checkpoint
-    library: Library
-    forward: Function
-    head: Function
-    dims: Mapping[str, int]
-    cache: str
-    cache_blocks: int
-    steps: Mapping[str, str]
+_PLACES = 3  # token, sequence, position come before the leaves of the cache
 
 
 def bind_checkpoint(checkpoint: Checkpoint, library: Library, cache: str = "f16") -> Bound:
     """Return the program of a checkpoint. cache: element of keys and values. Raises M101 to M115, E212."""
+    program = program_of(checkpoint, library, cache)
+    return Bound(checkpoint, program.outline, lambda: library, lambda _: program)
+
+
+def program_of(checkpoint: Checkpoint, library: Library, cache: str) -> Program:
+    """Bind a checkpoint. Raises M101 to M115, E212."""
     chosen, binding = _binding(checkpoint, library)
     if chosen.encodes:
         raise BitternError(
@@ -78,7 +68,12 @@ def bind_checkpoint(checkpoint: Checkpoint, library: Library, cache: str = "f16"
         for name in _ENTRIES
     )
     source.check_all_used()
-    return Bound(chosen, checkpoint, library, forward, head, binding.dims, cache, blocks, source.steps())
+    leaves = tuple(each.type for each in forward.params[_PLACES:] if isinstance(each.type, Tensor))
+    width = head.params[0].type.shape[-1].constant if isinstance(head.params[0].type, Tensor) else None
+    assert width is not None, head
+    graph = digest(("program", forward, head))
+    outline = Outline(dict(binding.dims), cache, blocks, leaves, width, graph)
+    return Program(outline, chosen, forward, head, source.steps(), source.origins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +180,8 @@ class _Source:
     binding: Binding
     library: Library
     asked: set[str] = field(default_factory=set)
-    parted: dict[str, tuple[Codes, Scales]] = field(default_factory=dict)
+    parted: dict[str, tuple[Origin, Scales]] = field(default_factory=dict)
+    origins: dict[bytes, Origin] = field(default_factory=dict)
 
     def node(self, path: str, declared: Tensor) -> Node:
         """Return the constant of a field."""
@@ -209,21 +205,30 @@ class _Source:
         return made
 
     def _ternary(self, path: str, found: TernaryCode | TernaryScale, declared: Tensor) -> Node:
-        """Return one part of a ternary matrix; codes are kept only until both parts were asked for."""
+        """Return one part of a ternary matrix; scales are kept only until both parts were asked for."""
         name = f"{found.tensor}.weight"
         self._need(path, name, declared)
-        parts = self.parted.pop(found.tensor, None) or split(self.checkpoint, found.tensor, self.library)
+        origin, scales = parts = self.parted.pop(found.tensor, None) or self._split(found.tensor)
         if not {path for path, other in self.binding.fields.items() if self._is_same(found, other)} <= self.asked:
             self.parted[found.tensor] = parts
-        array, element = (parts[0], T) if isinstance(found, TernaryCode) else (parts[1], F32)
-        shape = tuple(dim(size) for size in array.shape)
+        is_code = isinstance(found, TernaryCode)
+        element, sizes = (T, self.checkpoint.info(name).shape) if is_code else (F32, scales.shape)
+        shape = tuple(dim(size) for size in sizes)
         if (element, shape) != (declared.element, declared.shape):
             raise BitternError(
                 TENSOR_SHAPE,
-                f"The tensor `{name}` has shape {list(array.shape)}, but the field `{path}` is {text(declared)}.",
+                f"The tensor `{name}` has shape {list(sizes)}, but the field `{path}` is {text(declared)}.",
                 "Metadata and tensors disagree: convert the checkpoint again.",
             )
-        return const_blob(blob(array.tobytes()), Tensor(element, shape))
+        data = codes_blob(self.checkpoint, origin, self.library) if is_code else blob(scales.tobytes())
+        return const_blob(data, Tensor(element, shape))
+
+    def _split(self, tensor: str) -> tuple[Origin, Scales]:
+        """Return where the codes of a matrix lie, and its scales."""
+        codes, scales = split(self.checkpoint, tensor, self.library)
+        origin = Origin("codes", tensor, sha256(codes.data).digest(), codes.size)
+        self.origins[origin.digest] = origin
+        return origin, scales
 
     def _is_same(self, found: TernaryCode | TernaryScale, other: object) -> bool:
         return isinstance(other, (TernaryCode, TernaryScale)) and other.tensor == found.tensor
@@ -246,7 +251,9 @@ class _Source:
                 f"Convert it: weights are {', '.join(_FLOATS)} or a block format, other tensors as declared.",
             )
         check_finite(self.checkpoint, found.tensor)
-        return const_blob(self.checkpoint.blob(found.tensor), Tensor(info.element, shape))
+        made = self.checkpoint.blob(found.tensor)
+        self.origins[made.digest] = Origin("weight", found.tensor, made.digest, made.size)
+        return const_blob(made, Tensor(info.element, shape))
 
     def _need(self, path: str, tensor: str, declared: Tensor) -> TensorInfo:
         """Return what is known of a field's tensor. Raises M105."""

@@ -1,22 +1,28 @@
 """Ternary matrices: a stored matrix as codes -1, 0, +1 and one scale for each row.
 
 In: a tensor of a checkpoint in any float element or block format, or codes with a scale beside them. Out: both parts.
-A matrix that is not ternary row by row is refused: nothing is rounded here.
+A matrix that is not ternary row by row is refused: nothing is rounded here. Codes take four times the bytes of the
+stored matrix, so the graph's constant holds none: they are made again when somebody reads them.
 """
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from bittern.base.errors import BitternError, code
+from bittern.front.bound import Origin
 from bittern.front.checkpoint import Checkpoint
-from bittern.graph.evaluate import evaluate
-from bittern.lang.elaborate import instance_for
+from bittern.graph.node import Blob
 from bittern.lang.library import Library
 from bittern.types.elements import T
 
 NOT_TERNARY = code("M114", "a matrix that must be ternary is not")
+
+_BLOCK = 256  # values of a block in both ternary formats
+_STEP = 1 << 12  # blocks that are split together: their digits stay in a cache of the processor
 
 Codes: TypeAlias = npt.NDArray[np.int8]
 Scales: TypeAlias = npt.NDArray[np.float32]
@@ -35,17 +41,85 @@ def split(checkpoint: Checkpoint, tensor: str, library: Library) -> tuple[Codes,
         codes = checkpoint.array(name)
         scales = np.ones(len(codes), np.float32)
     else:
-        codes, scales = _parted(name, _values(checkpoint, name, library))
+        found = _of_blocks(checkpoint.array(name), info.element.name)
+        codes, scales = found if found is not None else _parted(name, _values(checkpoint, name, library))
     factor = f"{tensor}.scale"
     if factor in checkpoint.tensors:
         scales = scales * checkpoint.array(factor).reshape(-1).astype(np.float32)
     if scales.shape != codes.shape[:1] or not np.isfinite(scales).all():
         raise _refused(name, f"has scales of shape {list(scales.shape)} for {len(codes)} rows, or infinite ones")
-    return codes.astype(np.int8), scales
+    return codes.astype(np.int8, copy=False), scales
+
+
+def codes_blob(checkpoint: Checkpoint, origin: Origin, library: Library | None = None) -> Blob:
+    """Return the codes of a ternary matrix as a constant. library: see `split`; None: the standard one."""
+
+    def read() -> memoryview:
+        return split(checkpoint, origin.tensor, library or Library.standard())[0].reshape(-1).view(np.uint8).data
+
+    return Blob(origin.digest, origin.size, read)
+
+
+def _of_blocks(stored: npt.NDArray[np.uint8], element: str) -> tuple[Codes, Scales] | None:
+    """Return codes and scales of a matrix in a ternary block format, as its `decode` and `_parted` would.
+
+    stored: [m, blocks, bytes of a block]. None: another element, or a matrix that needs a closer look.
+    """
+    if element not in _DIGITS:
+        return None
+    rows, blocks, _ = stored.shape
+    codes, scales = np.empty((rows, blocks * _BLOCK), np.int8), np.empty(rows, np.float32)
+    step = max(_STEP // max(blocks, 1), 1)
+    for low in range(0, rows, step):
+        part = stored[low : low + step]
+        digits = _DIGITS[element](part[..., :-2])
+        scale = np.ascontiguousarray(part[..., -2:]).view("<f2")[..., 0].astype(np.float32)
+        signs = digits - np.int8(1)
+        used = np.where(signs.any(axis=-1), np.abs(scale), np.float32(0))
+        most = used.max(axis=1, initial=0)
+        if digits.max(initial=0) > 2 or not np.isfinite(scale).all() or ((used != 0) & (used != most[:, None])).any():
+            return None
+        if (scale < 0).any():
+            signs *= np.sign(scale).astype(np.int8)[..., None]
+        signs *= (used != 0).astype(np.int8)[..., None]
+        codes[low : low + step], scales[low : low + step] = signs.reshape(len(part), -1), most
+    return codes, scales
+
+
+def _pairs(stored: npt.NDArray[np.uint8]) -> Codes:
+    """Return the digits of TQ2_0, [..., 64] -> [..., 256]: half a block's lowest bit pairs are its first ones."""
+    halves = stored.reshape(*stored.shape[:-1], 2, 1, 32)
+    shifts = np.arange(0, 8, 2, dtype=np.uint8)[:, None]
+    return (halves >> shifts & np.uint8(3)).reshape(*stored.shape[:-1], 256).view(np.int8)
+
+
+def _digits(stored: npt.NDArray[np.uint8]) -> Codes:
+    """Return the digits of TQ1_0, five a byte, of the last bytes four. [..., 52] -> [..., 256]"""
+    made = np.empty((*stored.shape[:-1], 256), np.int8)
+    start = 0
+    for low, high, count in ((0, 32, 5), (32, 48, 5), (48, 52, 4)):
+        for place in range(count):
+            made[..., start : start + high - low] = _digit_table()[place][stored[..., low:high]]
+            start += high - low
+    return made
+
+
+@cache
+def _digit_table() -> Codes:
+    """Return the digit at each of five places of each byte, [5, 256]; a byte is a fraction of 256."""
+    powers = np.array([1, 3, 9, 27, 81], np.uint8)
+    rests = np.arange(256, dtype=np.uint8) * powers[:, None]
+    return (rests.astype(np.uint16) * 3 >> 8).astype(np.int8)
+
+
+_DIGITS: dict[str, Callable[[npt.NDArray[np.uint8]], Codes]] = {"tq2_0": _pairs, "tq1_0": _digits}
 
 
 def _values(checkpoint: Checkpoint, name: str, library: Library) -> npt.NDArray[np.float32]:
     """Return the numbers of a matrix, as its element's own `decode` gives them."""
+    from bittern.graph.evaluate import evaluate
+    from bittern.lang.elaborate import instance_for
+
     info = checkpoint.info(name)
     module = library.module("products")
     function = f"decode_{info.element.name}"

@@ -192,6 +192,13 @@ def _sum_pool(area: tuple[Any, ...], stage: tuple[Any, ...], images: int) -> Ker
     return sum_pool(area_of(area), stage_of(stage), images)
 
 
+def _codes_of_sums(rows: int, c: int, stage: tuple[Any, ...], alike: bool) -> Kernel:
+    from bittern.kernels.codes_of_sums import codes_of_sums
+    from bittern.kernels.requantise import stage_of
+
+    return codes_of_sums(rows, c, stage_of(stage), alike)
+
+
 def _add_bytes(n: int, total: tuple[Any, ...]) -> Kernel:
     from bittern.kernels.add_bytes import add_bytes, sum_of
 
@@ -312,6 +319,7 @@ RECIPES: Mapping[str, Build] = {
     "depthwise":      _depthwise,
     "max_pool":       _max_pool,
     "sum_pool":       _sum_pool,
+    "codes_of_sums":  _codes_of_sums,
     "add_bytes":      _add_bytes,
     "blend_bytes":    _blend_bytes,
     "table_bytes":    _table_bytes,

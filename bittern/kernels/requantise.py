@@ -218,6 +218,12 @@ class Rounding:
             limit=None if self.limit is None else self.limit[channels],
         )
 
+    def repeated(self, count: int) -> "Rounding":
+        """Return the rule of the first channel for so many."""
+        first = self.of(slice(0, 1))
+        many = np.zeros(count, np.int64)
+        return replace(first, multiplier=many + first.multiplier, shift=many + first.shift)
+
     @property
     def added(self) -> Ints:
         """What is added before the shift of one rounding, [m] i64."""
@@ -257,7 +263,7 @@ def _reach(bound: Ints, left: Ints, multiplier: Ints, first: int, right: Ints) -
     for x, up, factor, down in rows:
         moved = int(x) << int(up)
         scaled = (moved * abs(int(factor)) >> first) + 1
-        most = max(most, moved, scaled + (1 << int(down)) if first else (scaled >> int(down)) + 1)
+        most = max(most, *((moved, scaled + (1 << int(down))) if first else ((scaled >> int(down)) + 1,)))
     return most if most + 512 < 1 << 31 else None
 
 

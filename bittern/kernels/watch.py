@@ -17,12 +17,13 @@ Two runs of tokens may share a bit: who reads the flag looks the tokens up.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from bittern.bitops.builder import Builder
-from bittern.bitops.kernel import Kernel
+if TYPE_CHECKING:
+    from bittern.bitops.kernel import Kernel
 
 BITS = 16
 WORDS = 1 << BITS >> 5
@@ -32,8 +33,10 @@ SETTING = LONGEST + 1
 _FACTORS = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F)  # odd, from the digits of roots and logarithms
 
 
-def watch() -> Kernel:
+def watch() -> "Kernel":
     """Build the watch; see the module."""
+    from bittern.bitops.builder import Builder
+
     b = Builder("watch")
     token, setting = b.buffer("token", "u32", 1, "read"), b.buffer("setting", "u32", SETTING, "read")
     last, seen = b.buffer("last", "u32", LONGEST - 1, "update"), b.buffer("seen", "u32", WORDS, "update")

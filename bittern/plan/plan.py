@@ -6,11 +6,15 @@ Operands are given to a kernel by the name of its buffer.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from bittern.bitops.kernel import Kernel
 from bittern.plan.flow import Apply, Value
 from bittern.types.dims import Dim, dim
+
+if TYPE_CHECKING:
+    from bittern.bitops.kernel import Kernel
+
+FEW = 4  # tokens that one pass over the weights serves
 
 Mode: TypeAlias = Literal["split", "each", "one"]
 Argument: TypeAlias = "int | float | str | bool | tuple[Argument, ...] | None"
@@ -25,7 +29,7 @@ class Recipe:
 
     name: str
     arguments: tuple[Argument, ...] = ()
-    kernel: Kernel | None = field(default=None, compare=False, repr=False)
+    kernel: "Kernel | None" = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.arguments))})"
@@ -92,10 +96,14 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A value that depends on constants and on sizes of the session alone: evaluated once. leaf: of the results."""
+    """A value that depends on constants and on sizes of the session alone: evaluated once. leaf: of the results.
 
-    apply: Apply
+    apply: what is evaluated; None in a plan that was kept (kept.py), which has the identity instead.
+    """
+
+    apply: Apply | None
     leaf: int
+    identity: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,6 +136,8 @@ def identity_of(known: Known, plan: Plan) -> tuple[object, ...]:
     A function that is called twice has its nodes once, for other constants.
     """
     apply = known.apply
+    if apply is None:
+        return known.identity
     inputs = (value.data or identity_of(plan.known[value], plan) for value in apply.inputs)
     return (apply.node.id, tuple(size.constant or 0 for size in apply.setting), *inputs, known.leaf)
 

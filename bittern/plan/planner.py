@@ -7,13 +7,16 @@ the generic one. Without fusing only rules that cover a single application are a
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from bittern.base.errors import BitternError, code
 from bittern.graph.node import Function
-from bittern.lang.library import Library
 from bittern.plan.flow import Apply, Value, flow_of, without_sizes
 from bittern.plan.plan import Known, Launch, Operand, Plan, Region, value_of
 from bittern.plan.scene import Scene
+
+if TYPE_CHECKING:
+    from bittern.lang.library import Library
 
 NO_RULE = code("P102", "no kernel and no lowering covers a node")
 
@@ -25,7 +28,7 @@ def plan_of(
     function: Function,
     rules: Sequence[tuple[str, Rule]],
     known: frozenset[str],
-    library: Library,
+    library: "Library",
     dims: Mapping[int, int] | None = None,
     *,
     fuse: bool = True,

@@ -7,13 +7,16 @@ A rule asks for every fact here, so that a plan can be made without one (`droppe
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bittern.lang.library import Library
 from bittern.plan.flow import Apply, Flow, Value
 from bittern.plan.plan import Known
 from bittern.types.dims import Dim
+
+if TYPE_CHECKING:
+    from bittern.lang.library import Library
 
 _CACHE_AXES = 5  # layers, sequences, positions, heads, values
 
@@ -31,7 +34,7 @@ class Scene:
 
     flow: Flow
     tokens: int | None
-    library: Library
+    library: "Library"
     dropped: frozenset[str] = frozenset()
     covered: set[Apply] = field(default_factory=set)
     same: dict[Value, Value] = field(default_factory=dict)

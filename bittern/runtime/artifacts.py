@@ -15,7 +15,8 @@ from typing import Any
 
 from bittern.base.errors import BitternError, code
 from bittern.base.json_text import json_text
-from bittern.front.bind import Bound, BoundEncoder
+from bittern.front.bind import BoundEncoder
+from bittern.front.bound import Bound
 from bittern.front.checkpoint import Checkpoint
 from bittern.graph.keg_write import ExternalBlob, write_keg
 from bittern.graph.node import Blob, Function, functions_of, walk

@@ -25,10 +25,11 @@ from bittern import __version__
 from bittern.base.errors import BitternError, code
 from bittern.base.progress import Progress
 from bittern.chips.chip import Chip, GreedySession, Loaded, Session
-from bittern.front.bind import Bound
+from bittern.front.bound import Bound
+from bittern.runtime.binding import bound_model
 from bittern.runtime.choice import AUTO, prepared
 from bittern.runtime.decode import check_room, greedy, run_last, run_rows, start
-from bittern.runtime.model import bound_model, open_checkpoint
+from bittern.runtime.model import open_checkpoint
 from bittern.runtime.origin import source_of
 from bittern.runtime.sample import MOST_TOKENS, check_range
 from bittern.runtime.store import Store

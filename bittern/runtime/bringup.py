@@ -21,12 +21,14 @@ from bittern.base.errors import BitternError, code, nearest
 from bittern.base.hashing import digest
 from bittern.base.progress import Progress
 from bittern.chips.chip import UNKNOWN_CHIP, Chip, Reals, Refusal, Session, chip, chip_names
-from bittern.front.bind import Bound, BoundEncoder
+from bittern.front.bind import BoundEncoder
+from bittern.front.bound import Bound
 from bittern.front.tokenizer import Tokenizer
 from bittern.graph.node import Function
 from bittern.runtime.artifacts import file_names, model_folder, staged, write_program, write_report
+from bittern.runtime.binding import bound_model
 from bittern.runtime.decode import CHUNK, check_room, greedy, greedy_steps, run_last, run_rows, start
-from bittern.runtime.model import bound_model, decoded, need_tokenizer, open_checkpoint, tokenizer_of
+from bittern.runtime.model import decoded, need_tokenizer, open_checkpoint, tokenizer_of
 from bittern.runtime.origin import name_of, source_of, warnings_of
 from bittern.runtime.report import ChipReport, Forced, Mismatch, Report
 from bittern.runtime.sample import MOST_TOKENS, check_range

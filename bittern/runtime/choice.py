@@ -6,12 +6,13 @@ from bittern.base.errors import BitternError, code
 from bittern.base.progress import Progress
 from bittern.chips.chip import Chip, Loaded, NativeChip, chip, chip_names
 from bittern.chips.machine.memory import EXECUTABLE_MEMORY_REFUSED
-from bittern.front.bind import Bound
+from bittern.front.bound import Bound
 
 NOT_TUNED = code("R115", "the chip has no tiers or threads to choose")
 
 AUTO = "auto"
 ANYWHERE = "vm"  # runs wherever Python does, with the bits of every native chip
+_EVALUATED = ("reference", ANYWHERE)  # native nowhere: they need not be imported to be asked
 
 
 def chosen(name: str = AUTO, threads: int = 0, tier: str = "") -> Chip:
@@ -20,7 +21,7 @@ def chosen(name: str = AUTO, threads: int = 0, tier: str = "") -> Chip:
     threads: 0 takes all cores. tier: name of a feature level, "" for the best. Raises R101, R115.
     """
     if name == AUTO:
-        name = next((each for each in chip_names() if is_here(each)), ANYWHERE)
+        name = next((each for each in chip_names() if each not in _EVALUATED and is_here(each)), ANYWHERE)
     made = chip(name)
     if isinstance(made, NativeChip):
         return made.at(tier, threads)

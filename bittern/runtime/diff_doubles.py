@@ -5,12 +5,14 @@ result that equals what the other side has, value for value, says what went wron
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import permutations
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from bittern.runtime.observed import Array
 
+Numbers: TypeAlias = Any  # an array, or a number of numpy's
 Guess: TypeAlias = tuple[str, str, Array]  # class, mistake, what it gives
 Double: TypeAlias = Callable[[Sequence[Array]], Iterator[Guess]]
 
@@ -38,20 +40,19 @@ _TOLD = {
 }
 
 
-def shifted(x: Array, count: Array, way: str) -> Array:
+def shifted(x: Array, count: Numbers, way: str) -> Array:
     """Return x / 2^count made whole. x, count: i64."""
+    made: Array
     half = (np.int64(1) << count) >> 1
-    low = x >> count
+    low: Array = x >> count
     rest = x - (low << count)
-    if way == "floor":
-        return low
-    if way == "ceil":
-        return low + (rest != 0)
-    if way == "zero":
-        return low + ((rest != 0) & (x < 0))
+    if way in ("floor", "ceil", "zero"):
+        goes_up = {"floor": False, "ceil": rest != 0, "zero": (rest != 0) & (x < 0)}[way]
+        made = low + goes_up
+        return made
     is_tie = (rest == half) & (count > 0)
     goes_up = {"up": True, "down": False, "even": low & 1 == 1, "away": x > 0}[way]
-    made: Array = low + ((rest > half) | (is_tie & goes_up))
+    made = low + ((rest > half) | (is_tie & goes_up))
     return made
 
 
@@ -70,15 +71,17 @@ def requantise(given: Sequence[Array]) -> Iterator[Guess]:
     """Yield mistakes of `requantise.requantise`: x, multiplier, shift, zero, low, high."""
     x, multiplier, shift, zero, low, high = given
 
-    def stage(way: str = "up", d: int = 0, z: int = 0, low: Array = low, high: Array = high) -> Array:
-        return np.clip(shifted(x * multiplier, np.maximum(shift + d, 0), way) + zero + z, low, high)
+    def stage(way: str = "up", d: int = 0, z: int = 0, low: Numbers = low, high: Numbers = high) -> Array:
+        return _clipped(shifted(x * multiplier, np.maximum(shift + d, 0), way) + zero + z, low, high)
 
     yield from _rounded("up", lambda way: stage(way))
     yield from _shared(stage, low, high)
     product = shifted(x * multiplier, shift, "up") + zero
     yield SATURATION, "values beyond the ends wrap", _wrapped(product, low, high)
-    yield ROUNDING, "the product is cut to 32 bits first", np.clip(
-        shifted((x * multiplier).astype(np.int32).astype(np.int64), shift, "up") + zero, low, high
+    yield (
+        ROUNDING,
+        "the product is cut to 32 bits first",
+        np.clip(shifted((x * multiplier).astype(np.int32).astype(np.int64), shift, "up") + zero, low, high),
     )
 
 
@@ -88,7 +91,7 @@ def _rounded(own: str, make: Callable[[str], Array]) -> Iterator[Guess]:
             yield kind, _TOLD[way], make(way)
 
 
-def _shared(stage: Callable[..., Array], low: Array, high: Array) -> Iterator[Guess]:
+def _shared(stage: Callable[..., Array], low: Numbers, high: Numbers) -> Iterator[Guess]:
     """Yield the mistakes of all output stages: ends, shift, zero."""
     for what, ends in (
         (f"the upper end is {int(high) - 1}", (low, high - 1)),
@@ -104,7 +107,12 @@ def _shared(stage: Callable[..., Array], low: Array, high: Array) -> Iterator[Gu
         yield ZERO, f"the zero point is {abs(z)} too {'large' if z > 0 else 'small'}", stage(z=z)
 
 
-def _wrapped(x: Array, low: Array, high: Array) -> Array:
+def _clipped(x: Array, low: Numbers, high: Numbers) -> Array:
+    made: Array = np.clip(x, low, high)
+    return made
+
+
+def _wrapped(x: Array, low: Numbers, high: Numbers) -> Array:
     bits = max(int(high - low).bit_length(), 1)
     span = 1 << bits
     start = 0 if low >= 0 else -(span >> 1)
@@ -116,24 +124,25 @@ def rescale(given: Sequence[Array]) -> Iterator[Guess]:
     acc, multiplier, shift, zero, low, high = given
 
     def stage(
-        first: str = "up", second: str = "away", d: int = 0, z: int = 0, low: Array = low, high: Array = high
+        first: str = "up", second: str = "away", d: int = 0, z: int = 0, low: Numbers = low, high: Numbers = high
     ) -> Array:
         total = shift - d
         x = (acc << np.maximum(total, 0)).astype(np.int32).astype(np.int64)
         product = np.clip(shifted(x * multiplier, np.int64(31), first), -(1 << 31), (1 << 31) - 1)
-        return np.clip(shifted(product, np.maximum(-total, 0), second) + zero + z, low, high)
+        return _clipped(shifted(product, np.maximum(-total, 0), second) + zero + z, low, high)
 
     def single(way: str) -> Array:
         left = acc * multiplier << np.maximum(shift, 0)
-        return np.clip(shifted(left, 31 + np.maximum(-shift, 0), way) + zero, low, high)
+        return _clipped(shifted(left, 31 + np.maximum(-shift, 0), way) + zero, low, high)
 
-    yield from _rounded("away", lambda way: stage(second=way))
     yield ROUNDING, "one rounding instead of two, ties up", single("up")
     yield ROUNDING, "one rounding instead of two, ties away from zero", single("away")
+    yield from _rounded("away", lambda way: stage(second=way))
     for way in ("floor", "zero"):
         yield ROUNDING, f"both roundings: {_TOLD[way]}", stage(way, way)
     yield from _shared(stage, low, high)
-    yield SATURATION, "values beyond the ends wrap", _wrapped(stage(low=np.int64(-(1 << 40)), high=np.int64(1 << 40)), low, high)  # fmt: skip
+    far = np.int64(1 << 40)
+    yield SATURATION, "values beyond the ends wrap", _wrapped(stage(low=-far, high=far), low, high)
 
 
 def _reached(x: Array, at: Array, falls: Array, less: str = "<=", more: str = ">=") -> Array:
@@ -154,10 +163,10 @@ def sign_at(given: Sequence[Array]) -> Iterator[Guess]:
 
 def _thresholds(stage: Callable[..., Array], at: Array, falling: Array) -> Iterator[Guess]:
     """Yield the mistakes of all comparisons with thresholds."""
-    yield TIE, "a value at its threshold counts as not reaching it", stage(less="<", more=">")
     for d in (1, -1, 2, -2):
         moved = at + d
         yield THRESHOLD, f"every threshold is {abs(d)} too {'large' if d > 0 else 'small'}", stage(at=moved)
+    yield TIE, "a value at its threshold counts as not reaching it", stage(less="<", more=">")
     yield FALLING, "falling channels are compared as rising ones", stage(falls=np.zeros_like(falling, bool))
     yield FALLING, "rising channels are compared as falling ones", stage(falls=np.ones_like(falling, bool))
     yield FALLING, "every comparison is turned over", stage(falls=falling == 0)
@@ -169,7 +178,8 @@ def levels(given: Sequence[Array]) -> Iterator[Guess]:
 
     def stage(at: Array = at, falls: Array = falling != 0, d: int = 0, top: int = 0, **strict: str) -> Array:
         reached = _reached(x[..., None], at, falls[..., None], **strict).sum(-1)
-        return low + d + np.minimum(reached, at.shape[-1] - top)
+        made: Array = low + d + np.minimum(reached, at.shape[-1] - top)
+        return made
 
     yield from _thresholds(stage, at, falling)
     yield SATURATION, "the last level is never reached", stage(top=1)
@@ -182,7 +192,8 @@ def ternary_at(given: Sequence[Array]) -> Iterator[Guess]:
     x, at, falling = given
 
     def stage(at: Array = at, falls: Array = falling != 0, **strict: str) -> Array:
-        return _reached(x[..., None], at, falls[..., None], **strict).sum(-1) - 1
+        made: Array = _reached(x[..., None], at, falls[..., None], **strict).sum(-1) - 1
+        return made
 
     yield from _thresholds(stage, at, falling)
 
@@ -263,6 +274,8 @@ PRODUCTS: dict[str, tuple[str, str, str]] = {
     "convolution.local2d": ("ovmpqc", "opvqc", "ovm"),
 }
 
+_ORDERS = 24  # orders of axes that are tried
+
 _AXES = {"m": "output channels", "n": "inputs", "c": "input channels", "p": "rows", "q": "columns", "r": "depths"}
 
 
@@ -285,9 +298,12 @@ def product(letters: tuple[str, str, str]) -> Double:
                 other = _AXES.get(own[k], own[k])
                 if w.shape[i] == w.shape[k]:
                     yield LAYOUT, f"the weights' {name} and {other} are swapped", result(np.swapaxes(w, i, k), x)
-                turned = np.swapaxes(w, i, k).reshape(w.shape)
-                yield LAYOUT, f"the weights are read with {name} and {other} in the other order", result(turned, x)
-                yield LAYOUT, f"the weights' {name} and {other} stand in the reverse order", result(np.flip(w, (i, k)), x)  # fmt: skip
+                turned = np.flip(w, (i, k))
+                yield LAYOUT, f"the weights' {name} and {other} stand in the reverse order", result(turned, x)
+        for axes in list(permutations(range(w.ndim)))[1:_ORDERS]:
+            stored = ", ".join(_AXES.get(own[i], own[i]) for i in axes)
+            read = w.transpose(axes).reshape(w.shape)
+            yield LAYOUT, f"the weights are stored as {stored} and read in another order", result(read, x)
         yield "sign", "the weights are negated", result(-w, x)
         if w.size and w.min() < 0:
             yield "sign", "the weights are read without a sign", result(w & 0xFF, x)

@@ -5,10 +5,14 @@ that it is compared with that node. Both packages are optional. A sample is run 
 """
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from warnings import catch_warnings
 
 import numpy as np
 
@@ -69,7 +73,8 @@ class Peer:
         if not self._found:
             run = _onnx_samples if self.kind == "onnxruntime" else _tflite_samples
             try:
-                rows = run(self, inputs)
+                with catch_warnings(action="ignore"):
+                    rows = run(self, inputs)
             except BitternError:
                 raise
             except Exception as fault:  # whatever another program raises about the file
@@ -196,19 +201,38 @@ def _first(value: Array) -> Array:
 
 
 def _tflite_samples(peer: Peer, inputs: Sequence[Array]) -> list[dict[str, Array]]:
-    """Run each sample, its state reset, with every tensor kept."""
+    """Run each sample in a process of its own, which the interpreter may bring down; it does for some files."""
+    wanted = {place.tensor for place in peer.places.values()}
+    names = [port.name for port in peer.network.outputs]
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        try:
+            return pool.submit(tflite_samples, str(peer.path), peer.form, wanted, names, list(inputs)).result()
+        except BrokenProcessPool as fault:
+            raise BitternError(
+                PEER_REFUSES,
+                f"TFLite's interpreter crashes on `{peer.path.name}`.",
+                f"Try its other kernels, {' or '.join(f'`tflite:{form}`' for form in PEERS['tflite'])}.",
+            ) from fault
+
+
+def tflite_samples(
+    path: str, form: str, wanted: set[str], outputs: Sequence[str], inputs: Sequence[Array]
+) -> list[dict[str, Array]]:
+    """Return the tensors of each sample, by name, from TFLite's interpreter, its state reset before each.
+
+    form: of the kernels. wanted: names of tensors inside, all of which are kept. outputs: what the outputs are called.
+    """
     package = _package("tflite")
     kinds = package.OpResolverType
-    kind = kinds.BUILTIN_REF if peer.form == "reference" else kinds.BUILTIN
     run = package.Interpreter(
-        model_path=str(peer.path),
-        experimental_op_resolver_type=kind,
+        model_path=path,
+        experimental_op_resolver_type=kinds.BUILTIN_REF if form == "reference" else kinds.BUILTIN,
         experimental_preserve_all_tensors=True,
         num_threads=1,
     )
     run.allocate_tensors()
-    wanted = {place.tensor for place in peer.places.values()} | {port.name for port in peer.network.outputs}
-    details = {each["name"]: each for each in run.get_tensor_details() if each["name"] in wanted}
+    places = {row["name"]: row["index"] for row in run.get_tensor_details() if row["name"] in wanted}
+    places |= {name: row["index"] for name, row in zip(outputs, run.get_output_details(), strict=False)}
     rows = []
     for k in range(len(inputs[0])):
         run.reset_all_variables()
@@ -216,14 +240,12 @@ def _tflite_samples(peer: Peer, inputs: Sequence[Array]) -> list[dict[str, Array
             run.set_tensor(row["index"], each[k].reshape(row["shape"]).astype(row["dtype"]))
         run.invoke()
         found: dict[str, Array] = {}
-        for port, row in zip(peer.network.outputs, run.get_output_details(), strict=False):
-            found[port.name] = np.array(run.get_tensor(row["index"]))
-        for name, row in details.items():
+        for name, index in places.items():
             try:
-                found.setdefault(name, np.array(run.get_tensor(row["index"])))
+                found[name] = _sample(np.array(run.get_tensor(index)))
             except ValueError:  # a tensor that these kernels never write
                 continue
-        rows.append({name: _sample(value) for name, value in found.items()})
+        rows.append(found)
     return rows
 
 

@@ -1,7 +1,7 @@
 """Records: what a run gave inside, kept to be compared with later ones.
 
 A `.json` holds the digest of each value alone; any other name is a `.npz` with the values and inputs as well, of the
-first samples. A record is read as data that anybody may have written: nothing in it runs, sizes and digests are checked.
+first samples. A record is read as data that anybody may have written: nothing in it runs, digests are checked.
 """
 
 import hashlib
@@ -16,8 +16,6 @@ from zipfile import BadZipFile
 import numpy as np
 
 from bittern.base.errors import BitternError, code
-from bittern.front.network.network import Network
-from bittern.graph.node import Function
 from bittern.runtime.diff_sides import Run
 from bittern.runtime.observed import Array, Point
 
@@ -51,8 +49,6 @@ class Record:
     inputs: tuple[Array, ...] | None
     rows: tuple[Row, ...]
     results: Mapping[str, Row]
-    network: Network | None = None
-    function: Function | None = None
 
     def check_data(self, inputs: Sequence[Array]) -> None:
         """Raise N447 where these are not the inputs of the record."""
@@ -71,7 +67,7 @@ def digest(value: Array) -> str:
 
 
 def record_of(run: Run, inputs: Sequence[Array]) -> Record:
-    """Return the record of a run: its outputs, and the values of its labelled nodes (of all, where none has a label)."""
+    """Return the record of a run: its outputs, and the values of its labelled nodes (of all, if none has a label)."""
     given = [each[:SAMPLES] for each in inputs]
     seen = [each for each in run.points if each.label] or list(run.points)
     values = run.values(seen, given)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bittern.base.errors import BitternError, code, nearest
-from bittern.chips.chip import ComputingChip, chip_names
+from bittern.chips.chip import ComputingChip, NativeChip, chip_names
 from bittern.chips.x86.features import TIERS
 from bittern.front.network.network import Network
 from bittern.graph.node import Function
@@ -32,13 +32,20 @@ PEERS: dict[str, tuple[str, ...]] = {"onnxruntime": ("plain", "optimised"), "tfl
 class Side(Protocol):
     """One of two things to compare.
 
-    name: as it was spelled. network: what it runs, or None for a record. function: the graph whose nodes its points
-    are, or None. points: what it can show, in order.
+    name: as it was spelled.
     """
 
     name: str
-    network: Network | None
-    function: Function | None
+
+    @property
+    def network(self) -> Network:
+        """What it runs."""
+        ...
+
+    @property
+    def function(self) -> Function:
+        """The graph whose nodes its points are."""
+        ...
 
     @property
     def points(self) -> Sequence[Point]:
@@ -102,11 +109,11 @@ class Run:
         return made
 
 
-def run_of(model: NetworkModel, name: str = "") -> Run:
+def run_of(model: NetworkModel, *, fuse: bool = True) -> Run:
     """Return the side that a loaded network is."""
     chip = model.chip
-    tier = chip.tier if chip.name == "x86" else ""
-    return Run(name or chip.name, model.network, chip.name, tier, _function=model.program)
+    tier = chip.tier if isinstance(chip, NativeChip) else ""
+    return Run(chip.name, model.network, chip.name, tier, fuse=fuse, _function=model.program)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from bittern.base.errors import BitternError, code, nearest
 from bittern.chips.chip import EncodingChip, LoadedEncoder, Reals, chip
 from bittern.front.bind import BoundEncoder, bind_encoder
 from bittern.front.tokenizer import Tokenizer
+from bittern.runtime.binding import library_of
 from bittern.runtime.decode import check_room
-from bittern.runtime.model import library_of, need_tokenizer, open_checkpoint, tokenizer_of
+from bittern.runtime.model import need_tokenizer, open_checkpoint, tokenizer_of
 from bittern.runtime.store import Store
 
 NO_POOLING = code("R118", "the encoder does not make one vector of a text in this way")

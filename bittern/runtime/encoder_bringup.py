@@ -19,11 +19,12 @@ from bittern.base.progress import Progress
 from bittern.chips.chip import EncodingChip, LoadedEncoder, Reals, Refusal, chip
 from bittern.front.bind import BoundEncoder, bind_encoder
 from bittern.runtime.artifacts import file_names, model_folder, roots_of, staged, write_program, write_report
+from bittern.runtime.binding import library_of
 from bittern.runtime.bringup import DEFAULT_PROMPT, REFERENCE, chosen_chips, model_of
 from bittern.runtime.decode import check_room
 from bittern.runtime.encoder import check_pooling, encoding_chip, pooled
 from bittern.runtime.encoder_report import EncoderChipReport, EncoderReport
-from bittern.runtime.model import library_of, need_tokenizer, open_checkpoint, tokenizer_of
+from bittern.runtime.model import need_tokenizer, open_checkpoint, tokenizer_of
 from bittern.runtime.origin import name_of, source_of, warnings_of
 from bittern.runtime.store import Store
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from bittern.base.errors import BitternError, code
-from bittern.front.bind import Bound, BoundEncoder, bind_checkpoint, bind_encoder
+from bittern.front.bind import BoundEncoder, bind_checkpoint, bind_encoder
+from bittern.front.bound import Bound
 from bittern.front.checkpoint import Checkpoint, Value, shown
 from bittern.front.gguf import is_gguf
 from bittern.graph.difference import nodes_of

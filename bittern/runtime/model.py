@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
@@ -11,15 +11,11 @@ from bittern.base.errors import BitternError, code
 from bittern.base.html_table import html_table
 from bittern.base.progress import Progress
 from bittern.chips.chip import Chip, KeepingSession, Loaded, Reals, Session
-from bittern.front.bind import CACHES, Bound, bind_checkpoint
+from bittern.front.bound import Bound
 from bittern.front.checkpoint import Checkpoint
 from bittern.front.gguf import open_gguf
-from bittern.front.huggingface import open_folder
-from bittern.front.template import ChatTemplate
 from bittern.front.tokenizer import Tokenizer
-from bittern.front.tokenizer_json import folder_tokenizer
-from bittern.lang.library import Library
-from bittern.runtime.batch import Batch
+from bittern.runtime.binding import bound_model
 from bittern.runtime.choice import AUTO, prepared
 from bittern.runtime.decode import check_room, run_rows, start
 from bittern.runtime.generation import Generation, Wish
@@ -27,14 +23,13 @@ from bittern.runtime.pool import Lease, Pool
 from bittern.runtime.sample import MOST_TOKENS, Sampler, check_range
 from bittern.runtime.states import NO_STATE, OTHER_MODEL, State, graph_of, read_state, write_state
 from bittern.runtime.store import Store
-from bittern.types.values import Tensor
 
-BAD_CACHE = code("R106", "unknown element of the cache")
+if TYPE_CHECKING:
+    from bittern.runtime.batch import Batch
+
 NO_TOKENIZER = code("R107", "the model has no tokenizer")
-NO_FOLDER = code("R112", "there is no folder of programs at this place")
 
 _GRAIN = 256  # contexts that are not given are multiples of this many positions
-_PLACES = 3  # token, sequence, position come before the leaves of the cache
 
 
 class Model:
@@ -98,6 +93,8 @@ class Model:
 
     def chat_text(self, message: str) -> str:
         """Return a user's message in the model's chat template, with the start of the answer. Raises R107, F4xx."""
+        from bittern.front.template import ChatTemplate
+
         template = ChatTemplate.from_gguf(self.bound.checkpoint.metadata)
         tokenizer = need_tokenizer(self.tokenizer)
         marks = [tokenizer.text(i) if i is not None else "" for i in (tokenizer.bos, tokenizer.eos)]
@@ -159,12 +156,14 @@ class Model:
         ignore_eos: bool = False,
         speculates: bool = True,
         progress: Progress | None = None,
-    ) -> Batch:
+    ) -> "Batch":
         """Return an iterator over (number of the prompt, piece) of the continuations of several prompts, made together.
 
         Each is what `generate` makes of its prompt with the same arguments; `texts` of the result holds them.
         Raises what `generate` does.
         """
+        from bittern.runtime.batch import Batch
+
         tokenizer = need_tokenizer(self.tokenizer)
         wish = self._wish(count, (temperature, top_k, top_p, min_p, seed), ignore_eos, speculates)
         ids = [self._ids(prompt, chat) for prompt in prompts]
@@ -223,7 +222,7 @@ class Model:
     ) -> Wish:
         """Return how texts go on. sampling: temperature, top_k, top_p, min_p, seed. Raises R110."""
         check_range("count", count, 1, MOST_TOKENS)
-        sampler = Sampler(self.bound.library, self.vocab_size, *sampling)
+        sampler = Sampler(lambda: self.bound.library, self.vocab_size, *sampling)
         stops: frozenset[int] = frozenset() if ignore_eos else need_tokenizer(self.tokenizer).stop_ids
         return Wish(sampler, count, stops, speculates)
 
@@ -252,12 +251,11 @@ class Model:
 def _bytes_of_position(bound: Bound) -> int:
     """Return the bytes of the cache for each position of a sequence."""
     total = 0
-    for parameter in bound.forward.params[_PLACES:]:
-        assert isinstance(parameter.type, Tensor), parameter.type
-        layers, _, _, heads, values = parameter.type.shape
+    for leaf in bound.outline.leaves:
+        layers, _, _, heads, values = leaf.shape
         count = (layers * heads * values).constant
-        assert count is not None, parameter.type
-        total += count * parameter.type.element.bits // 8
+        assert count is not None, leaf
+        total += count * leaf.element.bits // 8
     return total
 
 
@@ -287,7 +285,7 @@ def load(
     checkpoint = open_checkpoint(Path(path), store, library)
     try:
         tokenizer = tokenizer_of(checkpoint, store)
-        bound = bound_model(checkpoint, cache, library)
+        bound = bound_model(checkpoint, cache, library, store)
         used, loaded = prepared(bound, chip, threads, tier, None if store is None else store.root, progress)
         return Model(bound, tokenizer, used, loaded, context)
     except BaseException:
@@ -301,36 +299,22 @@ def open_checkpoint(path: Path, store: Store | None, library: Sequence[Path] = (
     library: folders of families before Bittern's. Raises F1xx, M110, M113.
     """
     cache = None if store is None else store.root
-    return open_folder(path, cache, library) if path.is_dir() else open_gguf(path, cache)
+    if not path.is_dir():
+        return open_gguf(path, cache)
+    from bittern.front.huggingface import open_folder
+
+    return open_folder(path, cache, library)
 
 
 def tokenizer_of(checkpoint: Checkpoint, store: Store | None) -> Tokenizer | None:
     """Return the tokenizer of a checkpoint, or None where it has none. Raises F3xx."""
     if checkpoint.folder is not None:
+        from bittern.front.tokenizer_json import folder_tokenizer
+
         return folder_tokenizer(checkpoint.folder)
     if "tokenizer.ggml.model" not in checkpoint.metadata:
         return None
     return Tokenizer.from_gguf(checkpoint.metadata, None if store is None else store.root / "tokenizers")
-
-
-def bound_model(checkpoint: Checkpoint, cache: str, library: Sequence[Path] = ()) -> Bound:
-    """Return the program of a checkpoint with its constants. library: folders before Bittern's.
-
-    Raises M1xx, E212, R106, R112.
-    """
-    if cache not in CACHES:
-        raise BitternError(BAD_CACHE, f"There is no cache of `{cache}`.", f"Known: {', '.join(CACHES)}.")
-    return bind_checkpoint(checkpoint, library_of(library), cache)
-
-
-def library_of(folders: Sequence[Path]) -> Library:
-    """Return the standard library with folders before it. Raises R112."""
-    for folder in folders:
-        if not folder.is_dir():
-            raise BitternError(
-                NO_FOLDER, f"There is no folder `{folder}`.", "A library is a folder with `.btn` programs."
-            )
-    return Library.standard(*folders)
 
 
 def decoded(tokenizer: Tokenizer, tokens: Sequence[int]) -> str:

@@ -4,6 +4,7 @@ A sample or a batch goes in; every chip gives the same bits. Where the machine h
 executable memory, the chip `vm` runs it.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from bittern.runtime.choice import ANYWHERE, AUTO, chosen
 from bittern.types.arrays import canonical, is_valid
 
 if TYPE_CHECKING:
+    from bittern.runtime.monitor import Monitor
     from bittern.runtime.planning import Planned
 
 WRONG_INPUTS = code("N401", "a network is given another number of inputs than it has")
@@ -81,6 +83,20 @@ class NetworkModel:
         """
         return self._loaded.bound(batch)
 
+    def monitor(self, *inputs: npt.ArrayLike, others: Sequence[npt.ArrayLike] | None = None) -> "Monitor":
+        """Watch the values inside on a batch: saturation, dead channels, flips, how far sums reach.
+
+        inputs: as `run` takes them. others: a second batch of as many samples; flips are then those between both, else
+        those from one sample to the next. Raises N401 to N404.
+        """
+        from bittern.runtime.monitor import monitored
+
+        given = self._arrays(inputs)[0]
+        second = None if others is None else self._arrays(others)[0]
+        if second is not None:
+            _check_batch([given[0], second[0]], (self.network.inputs[0],) * 2)
+        return monitored(self, given, second)
+
     def run(self, *inputs: npt.ArrayLike) -> Any:
         """Run one sample or a batch of them.
 
@@ -88,6 +104,14 @@ class NetworkModel:
         a dict of outputs by name where there are several; with a batch axis if the inputs have one.
         Raises N401 to N404.
         """
+        arrays, is_single = self._arrays(inputs)
+        results = [each[0] if is_single else each for each in self._loaded.run(arrays)]
+        if len(results) == 1:
+            return results[0]
+        return {port.name: each for port, each in zip(self.network.outputs, results, strict=True)}
+
+    def _arrays(self, inputs: Sequence[npt.ArrayLike]) -> tuple[list[Array], bool]:
+        """Return the inputs as checked batches, and whether one sample was given."""
         ports = self.network.inputs
         if len(inputs) != len(ports):
             names = ", ".join(f"`{port.name}`" for port in ports)
@@ -96,10 +120,7 @@ class NetworkModel:
         is_single = all(array.shape == port.shape for array, port in zip(given, ports, strict=True))
         arrays = [_checked(array[None] if is_single else array, port) for array, port in zip(given, ports, strict=True)]
         _check_batch(arrays, ports)
-        results = [each[0] if is_single else each for each in self._loaded.run(arrays)]
-        if len(results) == 1:
-            return results[0]
-        return {port.name: each for port, each in zip(self.network.outputs, results, strict=True)}
+        return arrays, is_single
 
 
 def _checked(array: Array, port: Port) -> Array:
@@ -114,6 +135,8 @@ def _checked(array: Array, port: Port) -> Array:
         return canonical(np.ascontiguousarray(array, port.element.storage), port.element)
     if _holds_only(array, port):
         return array
+    if array.dtype.kind == "f" and array.size and bool(np.all(array == np.trunc(array))):
+        array = array.astype(np.int64)  # whole numbers that a file holds as reals
     if not is_valid(array, port.element):
         low, high = (array.min(), array.max()) if array.size else (0, 0)
         allowed = f"{port.element.low} to {port.element.high}"

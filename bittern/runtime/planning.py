@@ -11,7 +11,7 @@ import numpy as np
 
 from bittern.base.errors import BitternError, code
 from bittern.chips.chip import chip
-from bittern.front.bind import Bound
+from bittern.front.bound import Bound
 from bittern.front.network.network import Network
 from bittern.graph.node import Function
 from bittern.plan.ablate import Question

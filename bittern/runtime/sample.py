@@ -1,12 +1,17 @@
 """Choosing the next token with the library's `sample` function: exact, seeded, the same on every machine."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from bittern.base.errors import BitternError, code
-from bittern.graph.evaluate import Program, prepare
-from bittern.lang.library import Library
 from bittern.runtime.decode import greedy
+
+if TYPE_CHECKING:
+    from bittern.graph.evaluate import Program
+    from bittern.lang.library import Library
 
 OUT_OF_RANGE = code("R110", "a number that steers the run is out of its range")
 
@@ -20,8 +25,16 @@ class Sampler:
     """
 
     def __init__(
-        self, library: Library, vocab: int, temperature: float, top_k: int, top_p: float, min_p: float, seed: int
+        self,
+        library: "Callable[[], Library]",
+        vocab: int,
+        temperature: float,
+        top_k: int,
+        top_p: float,
+        min_p: float,
+        seed: int,
     ) -> None:
+        """library: gives the library, which is asked for only where a draw needs it."""
         check_range("temperature", temperature, 0.0, 1e6)
         check_range("top_k", top_k, 0, (1 << 32) - 1)
         check_range("top_p", top_p, 0.0, 1.0)
@@ -37,7 +50,9 @@ class Sampler:
         )
         self._program: Program | None = None
         if temperature > 0:
-            self._program = prepare(library.function("sample.sample"), (vocab,))
+            from bittern.graph.evaluate import prepare
+
+            self._program = prepare(library().function("sample.sample"), (vocab,))
 
     @property
     def is_greedy(self) -> bool:

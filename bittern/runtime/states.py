@@ -33,8 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bittern.base.errors import BitternError, code
-from bittern.base.hashing import digest
-from bittern.front.bind import Bound
+from bittern.front.bound import Bound
 from bittern.graph.keg_format import scan
 
 NO_STATE = code("R150", "there is no state to save, or the chip keeps none")
@@ -73,7 +72,7 @@ class State:
 
 def graph_of(bound: Bound) -> bytes:
     """Return the identity of a model's program, of its weights, and of the element of its cache."""
-    return digest(("program", bound.forward, bound.head))
+    return bound.outline.graph
 
 
 def write_state(state: State, path: Path) -> None:

@@ -203,6 +203,24 @@ def test_nudges_and_spreads_are_one_launch_with_the_sums() -> None:
     assert len(np.unique(evaluate(function, [codes], (64,)))) > 50
 
 
+@pytest.mark.parametrize("alike", [True, False])
+def test_an_output_stage_alone(alike: bool) -> None:
+    """Sums that come from elsewhere, of any size; channels alike or not, in rows that fill no vector."""
+    a, rng = Assembly(LIBRARY), np.random.default_rng(4)
+    x = a.input("x", "i32", (5, 19))
+    multiplier = np.full(19, 1 << 20) if alike else rng.integers(-(1 << 29), 1 << 29, 19)
+    shift = np.full(19, 33) if alike else rng.integers(35, 50, 19)
+    numbers = (a.constant(multiplier, "i32"), a.constant(shift, "u32"))
+    y = a.call("requantise.requantise", x, *numbers, -4, -128, 127, lead=2, elements={"e": "i8"})
+    made = a.network("stage", {"y": y})
+    assert [r.rule for r in plan_of(made.function, RULES, KNOWN, LIBRARY, {0: 2}).regions] == ["codes_of_sums"]
+    sums = rng.integers(-(1 << 31), 1 << 31, (2, 5, 19)).astype(np.int32)
+    sums[0, 0, :4] = [-(1 << 31), (1 << 31) - 1, 0, -1]
+    for name in NAMES:
+        (found,) = X86Function(made.function, LIBRARY, tier_of(name), 2, None).run([sums])
+        assert np.array_equal(found, evaluate(made.function, [sums], (2,))), name
+
+
 def test_direct_or_im2col() -> None:
     """The cheaper one by the model is taken, and both give the same bits."""
     assert [region.rule for region in plan("stem").regions] == ["layer_by_im2col"]
@@ -226,8 +244,8 @@ def test_layer_by_layer(name: str) -> None:
     check(name, BEST, 1, fuse=False)
 
 
-def test_what_is_not_constant_is_left_to_others() -> None:
-    """Weights that are an input, and sums that may wrap, are covered by the generic lowering, with the same bits."""
+def test_what_may_wrap_is_left_to_others() -> None:
+    """A bias that may make sums wrap is no part of a layer's launch; the bits are the same."""
     a = Assembly(LIBRARY)
     x, w = a.input("x", "i8", (4,)), a.constant(np.full((3, 4), 127), "i8")
     acc = a.call("dense.dense", w, x)
@@ -236,7 +254,7 @@ def test_what_is_not_constant_is_left_to_others() -> None:
     y = a.call("requantise.requantise", acc, half, shift, 0, -128, 127, elements={"e": "i8"})
     made = a.network("wraps", {"y": y})
     planned = plan_of(made.function, RULES, KNOWN, LIBRARY, {0: 1})
-    assert [region.rule for region in planned.regions if region.launches][-1] == "generic"
+    assert [region.rule for region in planned.regions] == ["layer_of_bytes", "generic", "codes_of_sums"]
     codes = np.full((1, 4), 127, np.int8)
     (found,) = X86Function(made.function, LIBRARY, tier_of(BEST), 1, None).run([codes])
     assert np.array_equal(found, evaluate(made.function, [codes], (1,)))

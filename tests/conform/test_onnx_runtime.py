@@ -6,6 +6,7 @@ zero point is the least code; elsewhere ONNX Runtime computes with floats in an 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from onnx_files import by_runtime, imported, model, node, run
 
 from bittern.front.onnx import integer
+from bittern.passes.network import integer_only
 
 pytest.importorskip("onnxruntime", reason="the package onnxruntime judges these")
 
@@ -221,3 +223,37 @@ def test_what_the_other_evaluator_does_not_know_is_near() -> None:
         data = model([made], {"x": ("f32", shape)}, {"y": "f32"}, used, opset)
         found, expected = run(imported(data), x)[0], by_runtime(data, {"x": x})[0]
         assert found.shape == expected.shape and np.allclose(found, expected, atol=1e-5), made.op_type
+
+
+@pytest.mark.req("C084")
+def test_a_whole_quantised_network_is_equal_and_integers_only() -> None:
+    """Two convolutions, a residual, pools and a dense layer: ONNX Runtime's codes, and no float between the ends."""
+    draw = Draw(4)
+    constants = {"s": np.float32(0.05), "z": np.int8(-128), "t": np.float32(0.5), "ws": np.float32(0.01)}
+    constants |= {"wz": np.int8(0), "u": draw.codes("int8", 8, 3, 3, 3), "v": draw.codes("int8", 8, 8, 3, 3)}
+    constants |= {"w": draw.codes("int8", 8, 10)}
+    nodes = [restored(name, f"{name}d", "ws", "wz") for name in "uvw"]
+
+    def coded(x: str, y: str, scale: str = "t") -> None:
+        nodes.extend([quantised(x, f"{y}q", scale, "z"), restored(f"{y}q", y, scale, "z")])
+
+    coded("x", "a", "s")
+    nodes += [node("Conv", ["a", "ud"], ["b"], pads=[1] * 4), node("Relu", ["b"], ["c"])]
+    coded("c", "d")
+    nodes.append(node("Conv", ["d", "vd"], ["e"], pads=[1] * 4))
+    coded("e", "f")
+    nodes.append(node("Add", ["f", "d"], ["g"]))
+    coded("g", "h")
+    nodes.append(node("MaxPool", ["h"], ["i"], kernel_shape=[2, 2], strides=[2, 2]))
+    coded("i", "j")
+    nodes.append(node("GlobalAveragePool", ["j"], ["k"]))
+    coded("k", "l")
+    nodes += [node("Flatten", ["l"], ["m"]), node("MatMul", ["m", "wd"], ["n"])]
+    coded("n", "y")
+    x = draw.chance.normal(size=(3, 3, 8, 8)).astype(np.float32) * 3
+    data = model(nodes, {"x": ("f32", x.shape)}, {"y": "f32"}, constants)
+    assert not differing(data, {"x": x})
+    network = imported(data)
+    made, report = integer_only(network.function, network.library, strict=True)
+    assert len(report.folds) == 5
+    assert np.array_equal(run(replace(network, function=made), x)[0], run(network, x)[0])

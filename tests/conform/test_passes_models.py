@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "passes"))
 from pass_cases import Array, arguments_for, leaves, same_bits
 
 from bittern.chips.vm.kernels import kernels
-from bittern.front.bind import Bound, bind_checkpoint
+from bittern.front.bind import bind_checkpoint
+from bittern.front.bound import Bound
 from bittern.graph.evaluate import evaluate
 from bittern.graph.node import Function, functions_of, walk
 from bittern.graph.rewrite import substitute_dims

@@ -16,7 +16,8 @@ from bittern.chips.x86.cut import SECTION
 from bittern.chips.x86.features import TIERS, is_here, read
 from bittern.chips.x86.routines import Routines
 from bittern.chips.x86.session import X86Model, X86Session
-from bittern.front.bind import Bound, bind_checkpoint
+from bittern.front.bind import bind_checkpoint
+from bittern.front.bound import Bound
 from bittern.front.gguf import open_gguf
 from bittern.front.huggingface import open_folder
 from bittern.kernels.tiles import TILES

@@ -15,7 +15,8 @@ from bittern.chips.x86.compile import compile_kernel
 from bittern.chips.x86.features import TIERS, is_here, read
 from bittern.chips.x86.run import run_kernel
 from bittern.chips.x86.session import X86Model, X86Session
-from bittern.front.bind import Bound, bind_checkpoint
+from bittern.front.bind import bind_checkpoint
+from bittern.front.bound import Bound
 from bittern.front.gguf import open_gguf
 from bittern.kernels.watch import BITS, LONGEST, SETTING, WORDS, factors, places, watch
 from bittern.lang.library import Library

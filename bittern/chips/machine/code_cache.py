@@ -47,6 +47,18 @@ def compiler_version(*folders: Path) -> str:
     return digest(("sources", *[(name.as_posix(), path.read_bytes()) for name, path in sorted(files)])).hex()
 
 
+@cache
+def program_version(root: Path = Path(__file__).parents[2]) -> str:
+    """Return what stands for all of Bittern, programs of its library included: SHA-256 in hexadecimal."""
+    files = [path for path in root.rglob("*") if path.suffix in (".py", ".btn")]
+    whole = hashlib.sha256()
+    for path in sorted(files):
+        data = path.read_bytes()
+        whole.update(f"{path.relative_to(root).as_posix()}\0{len(data)}\0".encode())
+        whole.update(data)
+    return whole.hexdigest()
+
+
 class CodeCache:
     """The entries in one folder, which is made when something is first written.
 

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from bittern.chips.evaluated import EvaluatedEncoder, EvaluatedModel
-from bittern.front.bind import Bound, BoundEncoder
+from bittern.front.bind import BoundEncoder
+from bittern.front.bound import Bound
 from bittern.graph.evaluate import World
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 from bittern.chips.evaluated import EvaluatedEncoder, EvaluatedFunction, EvaluatedModel
 from bittern.chips.vm.kernels import kernels
 from bittern.chips.vm.premises import check_arithmetic
-from bittern.front.bind import Bound, BoundEncoder
+from bittern.front.bind import BoundEncoder
+from bittern.front.bound import Bound
 from bittern.graph.evaluate import World
 from bittern.graph.node import Function
 from bittern.lang.library import Library

@@ -1,16 +1,19 @@
 """The chip `x86`: machine code for x86-64 that Bittern writes itself; the bits of the chip `vm`."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bittern.base.errors import BitternError, code
 from bittern.chips.machine.code_cache import CodeCache
 from bittern.chips.x86.features import Tier, is_here, read, tier
-from bittern.chips.x86.function import X86Function
 from bittern.chips.x86.session import X86Model
-from bittern.front.bind import Bound
-from bittern.graph.evaluate import World
-from bittern.graph.node import Function
-from bittern.lang.library import Library
+from bittern.front.bound import Bound
+
+if TYPE_CHECKING:
+    from bittern.chips.x86.function import X86Function
+    from bittern.graph.evaluate import World
+    from bittern.graph.node import Function
+    from bittern.lang.library import Library
 
 NOT_HERE = code("R165", "the processor or the system is none that the chip knows")
 
@@ -48,8 +51,9 @@ class X86:
     def load(self, model: Bound, cache: Path | None = None) -> X86Model:
         """Prepare a model. cache: a folder where compiled code is kept. Raises P101, P102, R161 to R165."""
 
-        def world() -> World:
+        def world() -> "World":
             from bittern.chips.vm.kernels import kernels
+            from bittern.graph.evaluate import World
 
             return World(kernels=kernels(model.library, [model.forward, model.head]))
 
@@ -57,9 +61,11 @@ class X86:
         return X86Model(model, self.chosen(), self.threads, code_cache, world)
 
     def load_function(
-        self, function: Function, library: Library, cache: Path | None = None, fuse: bool = True
-    ) -> X86Function:
+        self, function: "Function", library: "Library", cache: Path | None = None, fuse: bool = True
+    ) -> "X86Function":
         """Prepare a function over a batch. Raises P101, R161 to R165; P102 at the first run of a batch size."""
+        from bittern.chips.x86.function import X86Function
+
         code_cache = None if cache is None else CodeCache(cache / "code")
         return X86Function(function, library, self.chosen(), self.threads, code_cache, fuse)
 

@@ -28,15 +28,33 @@ class Routines:
         self.compiled = 0
         self._cache = cache
         self._made: dict[Recipe, Code] = {}
+        self._values: dict[str, Code] = {}  # found, and not yet asked for
 
     def values(self, identity: object, make: Callable[[], Sequence[bytes]]) -> list[bytes]:
         """Return values that were computed ahead, from the cache if they are there. identity: of all they depend on."""
         if self._cache is None:
             return list(make())
-        version = compiler_version(*(_ROOT / folder for folder in _MEANINGS))
-        kept = self._cache.code(code_key(digest(identity).hex(), "values", version), lambda: _joined(make()))
+        key = _values_key(identity)
+        kept = self._values.pop(key, None) or self._cache.code(key, lambda: _joined(make()))
         starts = [kept.places[str(k)] for k in range(len(kept.places))]
         return [kept.data[low:high] for low, high in zip(starts, [*starts[1:], len(kept.data)], strict=True)]
+
+    def has_values(self, identity: object) -> bool:
+        """Whether values that were computed ahead are in the cache; then they are there for `values`."""
+        key = _values_key(identity)
+        found = None if self._cache is None else self._cache.load(key)
+        if found is not None:
+            self._values[key] = found
+        return found is not None
+
+    def has_code(self, recipe: Recipe) -> bool:
+        """Whether the code of a recipe needs no compiling; then it is there for `code`."""
+        if recipe in self._made:
+            return True
+        found = None if self._cache is None else self._cache.load(self._key(recipe))
+        if found is not None:
+            self._made[recipe] = found
+        return found is not None
 
     def code(self, recipe: Recipe) -> Code:
         """Return the code of a recipe; `arguments` names its argument words."""
@@ -47,8 +65,11 @@ class Routines:
     def _found(self, recipe: Recipe) -> Code:
         if self._cache is None:
             return self._compile(recipe)
+        return self._cache.code(self._key(recipe), lambda: self._compile(recipe))
+
+    def _key(self, recipe: Recipe) -> str:
         version = compiler_version(*(_ROOT / folder for folder in _SOURCES))
-        return self._cache.code(code_key(repr(recipe), self.tier.name, version), lambda: self._compile(recipe))
+        return code_key(repr(recipe), self.tier.name, version)
 
     def _compile(self, recipe: Recipe) -> Code:
         from dataclasses import replace
@@ -63,6 +84,11 @@ class Routines:
         names = [(name, 1) for name in kernel.symbols]
         numbers = [(parameter.name, 1) for parameter in kernel.parameters]
         return replace(made, arguments=(*names, *given, *numbers))
+
+
+def _values_key(identity: object) -> str:
+    version = compiler_version(*(_ROOT / folder for folder in _MEANINGS))
+    return code_key(digest(identity).hex(), "values", version)
 
 
 def _joined(values: Sequence[bytes]) -> Code:

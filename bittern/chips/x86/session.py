@@ -1,8 +1,9 @@
 """Models and sessions of the x86-64 chip: plans of a model for so many tokens, and the caches that they share."""
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from functools import cached_property
 from math import prod
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,21 +13,22 @@ from bittern.chips.chip import Reals, Tokens
 from bittern.chips.machine.code_cache import CodeCache
 from bittern.chips.x86.cut import Cut, input_bytes
 from bittern.chips.x86.features import Tier
-from bittern.chips.x86.positions import Array, Leaf, leaves_of
+from bittern.chips.x86.kept_plans import KeptPlans
 from bittern.chips.x86.routines import Routines
 from bittern.chips.x86.threads import Crew
 from bittern.chips.x86.weights import Bytes, Weights, aligned
-from bittern.front.bind import Bound
-from bittern.graph.evaluate import World
+from bittern.front.bound import Bound
 from bittern.plan.flow import Value
 from bittern.plan.likeliest import Likeliest, likeliest
-from bittern.plan.plan import Plan
+from bittern.plan.plan import FEW, Plan
 from bittern.plan.planner import NO_RULE, plan_of
-from bittern.plan.rules import KNOWN, RULES
-from bittern.plan.rules.products import FEW
 from bittern.plan.step import MOST, STOPS, greedy, step_function
 from bittern.plan.watch import Watch, Watched, watched
-from bittern.types.values import Tensor
+
+if TYPE_CHECKING:
+    from bittern.chips.x86.positions import Array, Leaf
+    from bittern.graph.evaluate import World
+    from bittern.graph.node import Function
 
 CHUNK = 512  # tokens that run as one call
 BATCH = 64  # rows of one call that chooses tokens: their logits are held together
@@ -47,15 +49,20 @@ class X86Model:
     fuse = True  # whether plans join several applications in one region; set before the first session
 
     def __init__(
-        self, model: Bound, tier: Tier, threads: int, cache: CodeCache | None, world: Callable[[], World]
+        self, model: Bound, tier: Tier, threads: int, cache: CodeCache | None, world: Callable[[], "World"]
     ) -> None:
         self.bound = model
         self.crew = Crew(threads)
         self.routines = Routines(tier, cache)
         self.weights = Weights(self.crew, self.routines, world)
-        self.step = step_function(model.forward, model.head)
-        self.width = _width(model)
+        self.width = model.outline.width
         self._plans: dict[Hashable, Any] = {}
+        self._kept = KeptPlans(model, self.routines, cache)
+
+    @cached_property
+    def step(self) -> "Function":
+        """What gives logits and caches."""
+        return step_function(self.bound.forward, self.bound.head)
 
     def start(self, context: int, sequences: int = 1) -> "X86Session":
         """Return a session with empty caches. Raises MemoryError."""
@@ -65,23 +72,19 @@ class X86Model:
         """Plan `forward`. tokens: None for any number."""
         sizes = {1: sequences, 2: context, **({} if tokens is None else {0: tokens})}
         key = ("forward", tokens, sequences, context)
-        return self._planned(
-            key, lambda: plan_of(self.bound.forward, RULES, KNOWN, self.bound.library, sizes, fuse=self.fuse)
-        )
+        return self._planned(key, lambda: self._plan(self.bound.forward, sizes))
 
     def head_plan(self, rows: int | None) -> Plan:
         """Plan `head`. rows: None for any number."""
         sizes = {} if rows is None else {0: rows}
-        return self._planned(
-            ("head", rows), lambda: plan_of(self.bound.head, RULES, KNOWN, self.bound.library, sizes, fuse=self.fuse)
-        )
+        return self._planned(("head", rows), lambda: self._plan(self.bound.head, sizes))
 
     def step_plan(self, sequences: int, context: int) -> Watched:
         """Plan the greedy step of one token."""
         sizes = {0: 1, 1: sequences, 2: context}
         return self._planned(
             ("step", sequences, context),
-            lambda: watched(greedy(plan_of(self.step, RULES, KNOWN, self.bound.library, sizes, fuse=self.fuse))),
+            lambda: watched(greedy(self._plan(self.step, sizes))),
         )
 
     def likeliest_plan(self, tokens: int | None, sequences: int, context: int) -> Likeliest:
@@ -89,14 +92,24 @@ class X86Model:
         sizes = {1: sequences, 2: context, **({} if tokens is None else {0: tokens})}
         return self._planned(
             ("likeliest", tokens, sequences, context),
-            lambda: likeliest(plan_of(self.step, RULES, KNOWN, self.bound.library, sizes, fuse=self.fuse)),
+            lambda: likeliest(self._plan(self.step, sizes)),
         )
 
     def _planned(self, key: Hashable, make: Callable[[], P]) -> P:
         if key not in self._plans:
-            self._plans[key] = make()
+            wanted = (key, self.fuse)
+            found = self._kept.take(wanted)
+            if found is None:
+                found = make()
+                self._kept.keep(wanted, found)
+            self._plans[key] = found
         made: P = self._plans[key]
         return made
+
+    def _plan(self, function: "Function", sizes: Mapping[int, int]) -> Plan:
+        from bittern.plan.rules import KNOWN, RULES
+
+        return plan_of(function, RULES, KNOWN, self.bound.library, sizes, fuse=self.fuse)
 
 
 class X86Session:
@@ -188,11 +201,11 @@ class X86Session:
                 break
         return made
 
-    def positions(self, count: int, sequence: int = 0) -> list[Array]:
+    def positions(self, count: int, sequence: int = 0) -> "list[Array]":
         """Return keys and values of a sequence's first positions; see `KeepingSession`."""
         return [leaf.taken(sequence, count) for leaf in self._kept()]
 
-    def put_positions(self, leaves: Sequence[Array], sequence: int = 0) -> None:
+    def put_positions(self, leaves: "Sequence[Array]", sequence: int = 0) -> None:
         """Write keys and values of a sequence's first positions."""
         for leaf, values in zip(self._kept(), leaves, strict=True):
             leaf.put(sequence, values)
@@ -205,12 +218,13 @@ class X86Session:
     def _bytes(self) -> int:
         """Return the bytes of the caches in the order of the graph; in tiles they take about as much."""
         sizes, total = (1, self.sequences, self._room), 0
-        for parameter in self._model.bound.forward.params[_PLACES:]:
-            assert isinstance(parameter.type, Tensor), parameter.type
-            total += prod(size.value(sizes) for size in parameter.type.shape) * parameter.type.element.bits // 8
+        for leaf in self._model.bound.outline.leaves:
+            total += prod(size.value(sizes) for size in leaf.shape) * leaf.element.bits // 8
         return total
 
-    def _kept(self) -> list[Leaf]:
+    def _kept(self) -> "list[Leaf]":
+        from bittern.chips.x86.positions import leaves_of
+
         if not self._caches:
             self._inputs(self._model.forward_plan(1, self.sequences, self._room))
         return leaves_of(self._leaves, self._caches, self.sequences, self._room)
@@ -301,12 +315,3 @@ class X86Session:
     def _cut(self, plan: Plan, tokens: int, inputs: Mapping[Value, Bytes], loop: bool = False) -> Cut:
         model = self._model
         return Cut(plan, tokens, inputs, model.crew, model.routines, model.weights, loop)
-
-
-def _width(model: Bound) -> int:
-    """Return the length of a hidden state."""
-    hidden = model.head.params[0].type
-    assert isinstance(hidden, Tensor), hidden
-    width = hidden.shape[-1].constant
-    assert width is not None, hidden
-    return width

@@ -7,7 +7,7 @@ the mapped file; those that a kernel wants at a rounder address are copied.
 import mmap
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,13 @@ from bittern.chips.machine.program import Launch, Linked, Section, State
 from bittern.chips.x86.program import link
 from bittern.chips.x86.routines import Routines
 from bittern.chips.x86.threads import Crew
-from bittern.graph.evaluate import World, prepare
-from bittern.graph.node import Function, Parameter, node, param
+from bittern.graph.node import Blob, Function, Parameter, node, param
 from bittern.plan.flow import Apply, Value
 from bittern.plan.plan import Known, Packed, Plan, Recipe, identity_of
 from bittern.types.values import Tensor, storage_shape
+
+if TYPE_CHECKING:
+    from bittern.graph.evaluate import World
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
@@ -34,7 +36,7 @@ _SLAB = 16 << 20  # bytes taken from the system at once
 class Weights:
     """See the module."""
 
-    def __init__(self, crew: Crew, routines: Routines, world: Callable[[], World]) -> None:
+    def __init__(self, crew: Crew, routines: Routines, world: Callable[[], "World"]) -> None:
         """world: makes what evaluates values that depend on constants alone, when the first is wanted."""
         self._crew, self._routines, self._world = crew, routines, cache(world)
         self._packed: dict[tuple[bytes, Recipe], Bytes] = {}
@@ -53,12 +55,7 @@ class Weights:
         assert value.data is not None, value
         key = (value.data.digest, boundary)
         if key not in self._stored:
-            raw = np.frombuffer(value.data.read(), np.uint8)
-            if int(raw.__array_interface__["data"][0]) % boundary:
-                copy = aligned(len(raw))
-                copy[:] = raw
-                raw = copy
-            self._stored[key] = raw
+            self._stored[key] = _read(value.data, boundary)
         return self._stored[key]
 
     def packed(self, operand: Packed) -> Bytes:
@@ -73,13 +70,20 @@ class Weights:
         """Return a value that depends on constants alone, computed by its definition."""
         *key, _ = identity_of(wanted, plan)
         if (whole := tuple(key)) not in self._known:
-            made = self._routines.values(whole, lambda: self._evaluated(wanted.apply, plan))
+
+            def evaluated() -> tuple[bytes, ...]:
+                assert wanted.apply is not None, "values of a kept plan are kept"
+                return self._evaluated(wanted.apply, plan)
+
+            made = self._routines.values(whole, evaluated)
             self._known[whole] = tuple(map(_copied, made))
         return self._known[whole][wanted.leaf]
 
     def _repacked(self, operand: Packed) -> Bytes:
         code, linked, state = self._repacker(operand.recipe)
-        source, made = self.stored(operand.value, dict(code.arguments)["source"]), self._slabs.take(operand.bytes)
+        assert operand.value.data is not None, operand
+        source = _read(operand.value.data, dict(code.arguments)["source"])  # let go with the end of this call
+        made = self._slabs.take(operand.bytes)
         addresses: Mapping[str, Bytes] = {"source": source, "w": made}
         for k, (name, boundary) in enumerate(code.arguments):
             address = int(addresses[name].__array_interface__["data"][0])
@@ -99,6 +103,8 @@ class Weights:
 
     def _evaluated(self, apply: Apply, plan: Plan) -> tuple[bytes, ...]:
         """Evaluate an application whose arguments are constants, or known themselves."""
+        from bittern.graph.evaluate import prepare
+
         cut = {given.id: param(k, given.type) for k, given in enumerate(apply.node.inputs)}
         parameters = tuple(Parameter(given.type) for given in apply.node.inputs)
         whole = node(apply.node.kind, list(cut.values()), dict(apply.node.attributes), apply.node.type)
@@ -131,6 +137,12 @@ class _Slabs:
         return made
 
 
+def _read(data: Blob, boundary: int) -> Bytes:
+    """Return the bytes of a constant, where they are if that is a multiple of the boundary."""
+    raw = np.frombuffer(data.read(), np.uint8)
+    return raw if int(raw.__array_interface__["data"][0]) % boundary == 0 else _copied(raw)
+
+
 def _let_go(raw: Bytes) -> None:
     """Let the system take back the pages of a mapped file that were read; who reads them again gets them again."""
     base: object = raw.base
@@ -146,7 +158,7 @@ def _let_go(raw: Bytes) -> None:
         held.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, (last - first) * mmap.PAGESIZE)
 
 
-def _copied(data: bytes) -> Bytes:
+def _copied(data: bytes | Bytes) -> Bytes:
     """Return bytes at the start of a cache line."""
     made = aligned(len(data))
     made[:] = np.frombuffer(data, np.uint8)

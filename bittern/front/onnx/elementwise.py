@@ -203,6 +203,44 @@ def _softplus(site: Site) -> Wire:
     return emitter.applied("elementary.log", emitter.with_constant("add", grown, 1.0))
 
 
+@row("Selu Celu", "x, below 0 a multiple of (e^(x / c) - 1)", attributes="alpha gamma")
+def _selu(site: Site) -> Wire:
+    emitter, is_selu = site.emitter, site.node.op == "Selu"
+    alpha = site.number("alpha", 1.67326319217681884765625 if is_selu else 1.0)
+    gamma = site.number("gamma", 1.05070102214813232421875)
+    if not alpha:
+        site.refuse("its alpha is 0", "another alpha")
+    x = emitter.values(site.wire(0))
+    inner = x if is_selu else emitter.with_constant("div", x, alpha)
+    grown = emitter.with_constant("sub", emitter.applied("elementary.exp", inner), 1.0)
+    other = emitter.with_constant("mul", grown, alpha)
+    below = emitter.assembly.op("lt", x.node, emitter.spread(0.0, x))
+    made = replace(x, node=emitter.assembly.op("select", below, other.node, x.node))
+    return emitter.with_constant("mul", made, gamma) if is_selu else made
+
+
+@row("ThresholdedRelu", "x above alpha, else 0", attributes="alpha")
+def _thresholded(site: Site) -> Wire:
+    emitter = site.emitter
+    x = emitter.values(site.wire(0))
+    above = emitter.assembly.op("lt", emitter.spread(site.number("alpha", 1.0), x), x.node)
+    return replace(x, node=emitter.assembly.op("select", above, x.node, emitter.spread(0.0, x)))
+
+
+@row("Softsign", "x / (1 + |x|)")
+def _softsign(site: Site) -> Wire:
+    emitter = site.emitter
+    x = emitter.values(site.wire(0))
+    return emitter.binary("div", x, emitter.with_constant("add", emitter.unary("abs", x), 1.0))
+
+
+@row("Sign", "-1, 0 or 1")
+def _sign(site: Site) -> Wire:
+    emitter = site.emitter
+    signs = emitter.converted(emitter.values(site.wire(0)), "t", "sign")
+    return emitter.converted(signs, "f32")
+
+
 @row("HardSigmoid", "max(0, min(1, alpha x + beta))", attributes="alpha beta")
 def _hard_sigmoid(site: Site) -> Wire:
     x = site.emitter.values(site.wire(0))
@@ -339,6 +377,17 @@ def _not(site: Site) -> Wire:
     if x.element != "bit":
         site.refuse(f"it negates {x.element}", "a truth value")
     return site.emitter.unary("not", x)
+
+
+@row("And Or Xor", "truth values joined", inputs=(2, 2), elements="bit")
+def _joined(site: Site) -> Wire:
+    kind = site.node.op.lower()
+    x, y = site.given(0), site.given(1)
+    if isinstance(x, Wire) and isinstance(y, Wire):
+        check_pair(site, x, y)
+        return site.emitter.binary(kind, x, y)
+    first = isinstance(y, Wire)
+    return beside_constant(site, kind, site.wire(1 if first else 0), site.data(0 if first else 1, "operand"))
 
 
 @row("Where", "one of two tensors, value by value", inputs=(3, 3), elements=ANY)

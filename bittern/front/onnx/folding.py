@@ -40,7 +40,7 @@ def fold(site: Site, inputs: Sequence[Known | None]) -> Known | None:
 def bounded(site: Site, shape: Sequence[int]) -> tuple[int, ...]:
     """Return a shape after checking how much it asks for."""
     sizes = tuple(int(size) for size in shape)
-    if any(size < 0 for size in sizes) or prod(sizes) > MOST_VALUES or len(sizes) > 16:
+    if any(size < 0 for size in sizes) or prod(max(size, 1) for size in sizes) > MOST_VALUES or len(sizes) > 16:
         site.refuse(f"it makes a constant of shape {list(sizes)}", f"constants of at most {MOST_VALUES} values")
     return sizes
 

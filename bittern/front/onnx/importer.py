@@ -25,10 +25,10 @@ BAD_INPUT = code("N221", "an input of the ONNX file has no fixed shape or an unr
 BAD_OUTPUT = code("N222", "an output of the ONNX file is a constant or does not exist")
 NO_DOMAIN = code("N223", "the ONNX file uses a version of the operations that Bittern does not read")
 
-OLDEST, NEWEST = 7, 25  # versions of the standard's operations; before 7 broadcasting was another
+OLDEST, NEWEST = 7, 28  # versions of the standard's operations; before 7 broadcasting was another
 _SHOWN = 20
 _MOST_VALUES, _MOST_AXES = 1 << 31, 12  # of one sample of a tensor
-_INPUT_ELEMENTS = ("f32", "u8", "i8", "i32", "i64")
+_INPUT_ELEMENTS = ("f32", "u8", "i8", "i32", "i64", "bit")
 _ANNOTATED = {"UINT8": "u8", "INT8": "i8"}  # inputs declared as float that hold whole numbers only
 
 
@@ -213,7 +213,7 @@ def _check_sizes(site: Site, made: Sequence[Known | Wire]) -> None:
     """Refuse results that are larger than any network needs, before another one is made of them."""
     for value in made:
         shape = value.shape if isinstance(value, Wire) else value.array.shape
-        if prod(shape) > _MOST_VALUES or len(shape) > _MOST_AXES:
+        if prod(max(size, 1) for size in shape) > _MOST_VALUES or len(shape) > _MOST_AXES:
             site.refuse(f"it makes {list(shape)} values for each sample", f"at most {_MOST_VALUES} values")
 
 

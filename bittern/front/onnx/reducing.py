@@ -16,11 +16,20 @@ from bittern.front.onnx.table import NUMBERS, Site, row
 from bittern.front.onnx.values import Wire, coding_of
 
 _AXES = "axes keepdims noop_with_empty_axes"
-_REDUCTIONS = {"ReduceSum": "sum", "ReduceMean": "sum", "ReduceMax": "max_of", "ReduceMin": "min_of"}
+_REDUCTIONS = {
+    "ReduceSum": "sum",
+    "ReduceMean": "sum",
+    "ReduceL1": "sum",
+    "ReduceL2": "sum",
+    "ReduceSumSquare": "sum",
+    "ReduceProd": "product",
+    "ReduceMax": "max_of",
+    "ReduceMin": "min_of",
+}
 
 
 @row(
-    "ReduceSum ReduceMean ReduceMax ReduceMin",
+    "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceSumSquare",
     "a reduction of some axes",
     inputs=(1, 2),
     attributes=_AXES,
@@ -35,13 +44,26 @@ def _reduce(site: Site) -> Wire:
         site.refuse("it reduces the batch axis too", "axes behind the first one")
     places = sorted({site.axis(x, axis) for axis in axes})
     kind = _REDUCTIONS[site.node.op]
-    made = reduced(site, x, places, kind)
+    made = reduced(site, _measured(site, x), places, kind)
+    if site.node.op == "ReduceL2":
+        made = site.emitter.unary("sqrt", made)
     if site.node.op == "ReduceMean":
         if made.element != "f32":
             site.refuse(f"it averages {made.element}", "f32")
         count = int(np.prod([x.shape[place] for place in places], dtype=np.int64))
         made = site.emitter.with_constant("div", site.emitter.values(made), float(count))
     return _shaped(site, x, made, places, site.whole("keepdims", 1) == 1)
+
+
+def _measured(site: Site, x: Wire) -> Wire:
+    """Return what a reduction sums up: the numbers, their magnitudes, or their squares."""
+    emitter = site.emitter
+    if site.node.op == "ReduceL1":
+        return emitter.unary("abs", emitter.values(x))
+    if site.node.op in ("ReduceL2", "ReduceSumSquare"):
+        values = emitter.values(x)
+        return emitter.binary("mul", values, values)
+    return x
 
 
 def reduced(site: Site, x: Wire, places: list[int], kind: str) -> Wire:

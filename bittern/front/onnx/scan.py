@@ -10,7 +10,7 @@ from bittern.base.errors import BitternError, code
 MALFORMED = code("N202", "the ONNX file is no protobuf message of a model")
 TOO_MANY = code("N203", "the ONNX file holds more objects than a file of its size may")
 
-MOST_FIELDS, FIELDS_PER_BYTE, ALWAYS = 2_000_000, 0.4, 50_000
+MOST_FIELDS, FIELDS_PER_BYTE, ALWAYS = 2_000_000, 0.35, 10_000
 DEEPEST = 60
 _MENDED = "Export the model again, or download the file again."
 

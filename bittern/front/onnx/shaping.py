@@ -45,8 +45,9 @@ def _reshape(site: Site) -> Wire:
 @row("Flatten", "all axes behind the batch as one", attributes="axis", elements=ANY)
 def _flatten(site: Site) -> Wire:
     x = site.wire(0)
-    if site.whole("axis", 1) % (x.rank + 1) != 1:
-        site.refuse(f"it flattens at axis {site.whole('axis', 1)}", "axis 1: samples stay apart")
+    axis = site.whole("axis", 1)
+    if (axis + x.rank if axis < 0 else axis) != 1:
+        site.refuse(f"it flattens at axis {axis}", "axis 1: samples stay apart")
     return site.emitter.reshaped(x, (int(np.prod(x.shape, dtype=np.int64)),))
 
 
@@ -254,7 +255,9 @@ def _expand(site: Site) -> Wire:
     wanted = site.sizes(1, "shape")
     if wanted is None or min((1, *wanted)) < 1:
         site.refuse(f"its shape is {wanted}", "a constant shape of sizes from 1")
-    if x.is_batched and len(wanted) <= x.rank:
+    if x.is_batched and len(wanted) > x.rank:
+        site.refuse("it puts axes in front of the batch", "a shape with as many axes as the tensor")
+    if x.is_batched:
         wanted = (1,) * (x.rank - len(wanted)) + wanted
         if wanted[0] not in (1, site.batch):
             site.refuse("it repeats samples", "a shape with the batch in front")

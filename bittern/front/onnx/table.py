@@ -205,6 +205,7 @@ class Row:
 _ROWS: dict[tuple[str, str], list[Row]] = {}
 _FAMILIES = (
     "elementwise",
+    "normalising",
     "linear",
     "convolving",
     "pooling",

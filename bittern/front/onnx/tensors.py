@@ -67,7 +67,11 @@ def array_of(tensor: Any, name: str, folder: Folder | None) -> Array:
             UNREAD_TYPE, f"The tensor {shown(name)} has type {tensor.data_type}.", f"Convert it to one of: {known}."
         )
     shape = tuple(tensor.dims)
-    if len(shape) > MOST_AXES or any(size < 0 for size in shape) or prod(shape) * kind.bits > 8 * _LARGEST:
+    if (
+        len(shape) > MOST_AXES
+        or any(size < 0 for size in shape)
+        or prod(max(size, 1) for size in shape) * kind.bits > 8 * _LARGEST
+    ):
         _wrong(name, f"has the shape {list(shape)[:20]}")
     if tensor.HasField("segment"):
         _wrong(name, "is cut into segments")

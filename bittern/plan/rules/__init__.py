@@ -36,6 +36,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("pool_of_bytes",         networks_bytes.pool_of_bytes),
     ("sum_of_bytes",          elements_bytes.sum_of_bytes),
     ("table_of_bytes",        elements_bytes.table_of_bytes),
+    ("codes_of_sums",         elements_bytes.codes_of_sums),
     ("bits_of_sums",          networks_bits.bits_of_sums),
     ("layer_of_many_bits",    networks_bits.layer_of_many_bits),
     ("attention_of_many",     attention.attention_of_many),

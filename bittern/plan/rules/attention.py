@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 
 from bittern.kernels.cache_store import CacheShape
 from bittern.plan.flow import Apply, Value
-from bittern.plan.plan import Argument, Launch, Operand, Part, Recipe, Region
-from bittern.plan.rules.products import FEW
+from bittern.plan.plan import FEW, Argument, Launch, Operand, Part, Recipe, Region
 from bittern.plan.rules.rows import codes_of, factor_of
 from bittern.plan.scene import Scene, constant
 

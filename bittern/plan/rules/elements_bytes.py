@@ -9,14 +9,17 @@ from bittern.graph.evaluate import evaluate
 from bittern.graph.node import blob
 from bittern.kernels.add_bytes import Factor, Sum
 from bittern.kernels.blend_bytes import Line
+from bittern.kernels.requantise import choose, records
+from bittern.kernels.tiles import ROWS
 from bittern.plan.flow import Apply, Value
 from bittern.plan.plan import Launch, Mode, Operand, Recipe, Region
-from bittern.plan.rules.layer_numbers import Ints, array_of, kernel_element
+from bittern.plan.rules.layer_numbers import ROUNDINGS, Ints, array_of, kernel_element, rounding_of
 from bittern.plan.scene import Scene
 from bittern.types.dims import dim
 from bittern.types.elements import U8
 from bittern.types.values import Tensor
 
+_ANY = 1 << 31  # what sums of which nothing is known reach
 _SHARED = 1 << 16  # values from which threads share a launch
 _SUMS = ("tflite.add", "tflite.subtract")
 # functions of one code: library functions whose first argument is [c] codes and whose others are constants
@@ -55,6 +58,24 @@ def sum_of_bytes(apply: Apply, scene: Scene) -> Region | None:
 @lru_cache(maxsize=64)
 def _line(total: Sum) -> Line | None:
     return total.line()
+
+
+def codes_of_sums(apply: Apply, scene: Scene) -> Region | None:
+    """An output stage of sums that are in memory."""
+    if apply.name not in ROUNDINGS or apply.mapped[:1] != (True,) or any(apply.mapped[1:]):
+        return None
+    x, rows = apply.arguments[0], apply.rows.constant
+    rule = rounding_of(apply, scene) if kernel_element(apply.results[0]) is not None else None
+    if rule is None or not rows or x.type.element.name != "i32" or x.source == "const":
+        return None
+    c = len(rule.multiplier)
+    stage = choose(rule, np.full(c, _ANY, np.int64)) if c else None
+    if stage is None:
+        return None
+    alike = len(np.unique(rule.multiplier)) == len(np.unique(rule.shift)) == 1
+    made = records(stage, np.zeros(ROWS if alike else c, np.int64), rule.repeated(ROWS) if alike else rule)
+    r = Value(Tensor(U8, (dim(made.size),)), "const", data=blob(made.tobytes()), label="records")
+    return _region(apply, Recipe("codes_of_sums", (rows, c, stage.arguments(), alike)), {"x": x, "r": r}, "y", rows * c)
 
 
 def table_of_bytes(apply: Apply, scene: Scene) -> Region | None:

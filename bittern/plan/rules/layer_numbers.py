@@ -14,7 +14,8 @@ from bittern.plan.scene import Scene
 
 Ints = npt.NDArray[Any]
 
-_ENDS = ("tflite.rescale", "requantise.requantise", "tflite.average")
+ROUNDINGS = ("tflite.rescale", "requantise.requantise")
+_ENDS = (*ROUNDINGS, "tflite.average")
 _BIAS = "requantise.bias"
 ENDS = (_BIAS, *_ENDS)
 _CODES = ("int8", "uint8", "bool")  # how codes of at most 8 bits are stored
@@ -43,7 +44,7 @@ def ending_of(apply: Apply, scene: Scene) -> Ending | None:
         if apply.name == "tflite.average":
             mean = _mean(apply, scene)
         else:
-            rounding = _rounding(apply, scene)
+            rounding = rounding_of(apply, scene)
         if rounding is None and mean is None:
             return None
         if rounding is not None and not rounding.twice and (lined := _lined(apply, rounding, scene)) is not None:
@@ -152,7 +153,8 @@ def _before(user: Apply, value: Value, scene: Scene) -> tuple[Apply, list[Apply]
     return made, scene.chain(value)[::-1]
 
 
-def _rounding(apply: Apply, scene: Scene) -> Rounding | None:
+def rounding_of(apply: Apply, scene: Scene) -> Rounding | None:
+    """Return the rule of an output stage whose numbers are constants."""
     multiplier, shift = (array_of(value) for value in apply.arguments[1:3])
     numbers = [scene.number(value) for value in apply.arguments[3:6]]
     if multiplier is None or shift is None or None in numbers:

@@ -2,10 +2,9 @@
 
 from bittern.kernels.tiles import PAIR, TILES, Tile, pairs
 from bittern.plan.flow import Apply, Value
-from bittern.plan.plan import Launch, Operand, Packed, Recipe, Region
+from bittern.plan.plan import FEW, Launch, Operand, Packed, Recipe, Region
 from bittern.plan.scene import Scene, constant
 
-FEW = 4  # tokens that one pass over the weights serves
 _SHARES = frozenset({"y", "r"})  # a thread's rows; it reads all that is multiplied
 _PREFIX = "products.matvec_"
 

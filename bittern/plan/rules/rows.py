@@ -1,8 +1,8 @@
 """Rules for what works row by row: norms, quantisation, gates, sums of rows."""
 
 from bittern.plan.flow import Apply, Value
-from bittern.plan.plan import Launch, Mode, Operand, Recipe, Region
-from bittern.plan.rules.products import FEW, sums_of
+from bittern.plan.plan import FEW, Launch, Mode, Operand, Recipe, Region
+from bittern.plan.rules.products import sums_of
 from bittern.plan.scene import Scene, constant
 from bittern.types.dims import Dim
 

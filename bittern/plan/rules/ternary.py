@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from bittern.kernels.tiles import PAIR, TILES, pairs
 from bittern.plan.flow import Apply, Value
-from bittern.plan.plan import Launch, Operand, Packed, Recipe, Region
-from bittern.plan.rules.products import FEW
+from bittern.plan.plan import FEW, Launch, Operand, Packed, Recipe, Region
 from bittern.plan.rules.rows import mode_of
 from bittern.plan.scene import Scene, constant
 from bittern.types.elements import ELEMENTS

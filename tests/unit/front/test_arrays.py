@@ -56,11 +56,12 @@ def test_numpy_files(tmp_path: Path) -> None:
         IDX + b"\0",
         IDX[:6],
         b"\0\0\x08\x03" + struct.pack(">III", 1 << 31, 1 << 31, 4),
-        gzip.compress(IDX)[:-9],
+        gzip.compress(IDX, mtime=0)[:-9],
         b"\x1f\x8b" + bytes(9),
         b"PK\x03\x04" + bytes(40),
         b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f8'}",
     ],
+    ids=range(10),
 )
 def test_damaged_files_are_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(BitternError) as refused:

@@ -104,7 +104,7 @@ def test_the_split_model_is_the_same_model(parts: list[Path]) -> None:
 def test_a_keg_names_the_part_of_each_constant(parts: list[Path]) -> None:
     """It refers to the file that has the bytes, by that file's own digest."""
     from bittern.runtime.artifacts import _external_blobs
-    from bittern.runtime.model import bound_model
+    from bittern.runtime.binding import bound_model
 
     with open_gguf(parts[0]) as checkpoint:
         bound = bound_model(checkpoint, "f16")

@@ -75,6 +75,21 @@ CASES = [
     *(Case(op, (2, 7), wires=2, result="bit") for op in ("Equal", "Less", "GreaterOrEqual")),
     Case("BatchNormalization", (2, 3, 4, 5), (f32(3), f32(3), f32(3), abs(f32(3))), exact=False),
     Case("BatchNormalization", (2, 3), (f32(3), f32(3), f32(3), abs(f32(3))), exact=False),
+    *(Case(op, (2, 7), **FLOAT) for op in ("Selu", "Celu", "Softsign")),
+    *(Case(op, (2, 7)) for op in ("ThresholdedRelu", "Sign")),
+    Case("LayerNormalization", (2, 3, 5), (f32(5), f32(5)), exact=False),
+    Case("LayerNormalization", (2, 3, 5), (f32(3, 5),), {"axis": 1}, exact=False),
+    Case("RMSNormalization", (2, 3, 5), (f32(5),), opset=23, exact=False),
+    Case("InstanceNormalization", (2, 3, 4, 5), (f32(3), f32(3)), exact=False),
+    Case("GroupNormalization", (2, 4, 3, 3), (f32(4), f32(4)), {"num_groups": 2}, opset=21, exact=False),
+    *(
+        Case(op, (2, 7), (np.array([True] * 3 + [False] * 4),), element="bit", result="bit")
+        for op in ("And", "Or", "Xor")
+    ),
+    *(
+        Case(op, (2, 3, 4), attributes={"axes": [-1]}, opset=13, exact=False)
+        for op in ("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceProd")
+    ),
     # products
     Case("MatMul", (2, 5), (f32(5, 3),), exact=False),
     Case("MatMul", (2, 4, 5), (f32(5, 3),), exact=False),
@@ -187,8 +202,8 @@ def feeds_of(case: Case) -> dict[str, Array]:
             values = chance.normal(size=case.shape).astype(np.float32) * 2
             made[name] = abs(values) + np.float32(0.01) if case.positive else values
         else:
-            dtype = {"i8": np.int8, "i32": np.int32, "i64": np.int64}[case.element]
-            low, high = (0, 9) if case.element == "i64" else (-100, 100)
+            dtype = {"i8": np.int8, "i32": np.int32, "i64": np.int64, "bit": np.bool_}[case.element]
+            low, high = {"i64": (0, 9), "bit": (0, 2)}.get(case.element, (-100, 100))
             made[name] = chance.integers(low, high, case.shape).astype(dtype)
     return made
 

@@ -83,6 +83,7 @@ def test_constants_are_quantised_as_computed_tensors_are() -> None:
 
 @pytest.mark.parametrize("place", range(7), ids=NAMES)
 def test_rounding_is_that_of_the_table(place: int) -> None:
+    """EDGE_CASES B11: one table of names, and what is not in it is refused."""
     assert np.array_equal(rounded_array(ROWS[:, 0], NAMES[place]), ROWS[:, 1 + place])
     data = quantiser(ROWS[:, :1], 8, 1, 0, NAMES[place].lower(), 1, 0)
     (found,) = run(imported(data), ROWS[:, :1])
@@ -136,6 +137,7 @@ def test_scales_and_zeros_may_run_along_channels() -> None:
 
 
 def test_zero_of_either_sign_is_plus_one() -> None:
+    """EDGE_CASES B3."""
     data = model(
         [node("BipolarQuant", ["x", "s"], ["y"], domain=GENERAL)],
         {"x": ("f32", (1, 4))},
@@ -146,6 +148,20 @@ def test_zero_of_either_sign_is_plus_one() -> None:
     )
     (found,) = run(imported(data), np.array([[0.0, -0.0, -1e-30, 3]], np.float32))
     assert found.tolist() == [[0.5, 0.5, -0.5, 0.5]]
+
+
+@pytest.mark.parametrize("bits", range(1, 9))
+def test_fixed_point_numbers_are_exact_at_every_split(bits: int) -> None:
+    """EDGE_CASES B12: bits in all, of which some stand before the point; every number of the grid is itself."""
+    for before in range(-2, bits + 3):
+        scale = np.float32(2.0 ** (before - bits))
+        codes = np.arange(-(2 ** (bits - 1)), 2 ** (bits - 1)) if bits > 1 else np.array([-1, 1])
+        grid = (codes * scale).astype(np.float32)[None]
+        (found,) = run(imported(quantiser(grid, bits, 1, 0, "ROUND", scale, 0)), grid)
+        assert np.array_equal(found, grid), (bits, before)
+        beyond = np.array([[-1e6, 1e6]], np.float32)
+        (ends,) = run(imported(quantiser(beyond, bits, 1, 0, "ROUND", scale, 0)), beyond)
+        assert ends.tolist() == [[grid.min(), grid.max()]]
 
 
 # --- Trunc

@@ -205,6 +205,11 @@ def _wraps(tensor: Any) -> None:
     tensor.dims[:] = [1 << 32, 1 << 32, 0]
 
 
+def _nothing_of_much(tensor: Any) -> None:
+    tensor.dims[:] = [0, 1 << 62]
+    tensor.raw_data = b""
+
+
 def _deep(tensor: Any) -> None:
     tensor.dims[:] = [1] * 40
 
@@ -241,6 +246,7 @@ TENSORS = [
     (_negative, "N205"),
     (_huge, "N205"),
     (_wraps, "N205"),
+    (_nothing_of_much, "N205"),
     (_deep, "N205"),
     (_listed, "N205"),
     (_segment, "N205"),
@@ -307,6 +313,7 @@ def test_external_data_is_read(folder: Path, location: str) -> None:
 
 @pytest.mark.req("K073")
 def test_external_data_stays_in_the_folder(folder: Path) -> None:
+    """EDGE_CASES E5: the path matrix; the race is the test further down."""
     outside = folder.parent / "secret.bin"
     (folder / "link.bin").symlink_to(outside)
     (folder / "inner.bin").symlink_to("w.bin")

@@ -13,7 +13,8 @@ import pytest
 import bittern
 from bittern.chips.chip import EncodingChip, chip
 from bittern.chips.evaluated import EvaluatedModel
-from bittern.front.bind import Bound, bind_checkpoint, bind_encoder
+from bittern.front.bind import bind_checkpoint, bind_encoder
+from bittern.front.bound import Bound
 from bittern.front.checkpoint import Checkpoint
 from bittern.front.gguf import open_gguf
 from bittern.front.huggingface import open_folder

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import tiny_models as tiny
 
-from bittern.front.bind import Bound, bind_checkpoint
+from bittern.front.bind import bind_checkpoint
+from bittern.front.bound import Bound
 from bittern.front.gguf import open_gguf
 from bittern.graph.node import Function
 from bittern.lang.check import check_module

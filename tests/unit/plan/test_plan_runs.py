@@ -158,7 +158,8 @@ def test_a_plan_is_made_for_another_machine_too() -> None:
 
 
 def test_real_model(smollm2: Path, store: Store) -> None:
-    from bittern.runtime.model import bound_model, open_checkpoint
+    from bittern.runtime.binding import bound_model
+    from bittern.runtime.model import open_checkpoint
 
     with open_checkpoint(smollm2, None) as checkpoint:
         made = planned(bound_model(checkpoint, "f16"), STEP, explains=True)

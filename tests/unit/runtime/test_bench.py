@@ -17,7 +17,8 @@ from bittern.cli import main
 from bittern.front.checkpoint import Checkpoint
 from bittern.runtime import bench
 from bittern.runtime.bench import Series, measure, open_bench, read_speed, use_threads, weights_of
-from bittern.runtime.model import bound_model, open_checkpoint
+from bittern.runtime.binding import bound_model
+from bittern.runtime.model import open_checkpoint
 
 
 @pytest.fixture

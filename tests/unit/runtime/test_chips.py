@@ -10,9 +10,10 @@ from bittern.base.errors import BitternError
 from bittern.chips.chip import Loaded, chip, chip_names
 from bittern.chips.evaluated import EvaluatedModel
 from bittern.graph.evaluate import World
+from bittern.runtime.binding import bound_model
 from bittern.runtime.bringup import bring_up
 from bittern.runtime.decode import run_rows
-from bittern.runtime.model import bound_model, open_checkpoint
+from bittern.runtime.model import open_checkpoint
 
 STRICT = [name for name in chip_names() if chip(name).is_strict]
 TOKENS = [1, 5, 9, 2, 7]

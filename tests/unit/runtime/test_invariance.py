@@ -9,7 +9,8 @@ import pytest
 import tiny_models
 
 from bittern.chips.chip import Loaded, chip
-from bittern.runtime.model import bound_model, open_checkpoint
+from bittern.runtime.binding import bound_model
+from bittern.runtime.model import open_checkpoint
 
 LENGTH = 530  # past the first chunk of 512 positions
 CONTEXT = 544

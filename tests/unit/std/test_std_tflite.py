@@ -81,7 +81,7 @@ def test_two_roundings_differ_from_one(run: Any) -> None:
     assert round(7984 * 1583594044 / 2**40) == 11
 
 
-@pytest.mark.covers("tflite.rescale", "tflite.requantise", "tflite.clamp", "tflite.code")
+@pytest.mark.covers("tflite.rescale", "tflite.requantise", "tflite.clamp")
 def test_output_stages(run: Any) -> None:
     acc = words(4)
     multiplier, shift = factors(5, len(acc))
@@ -185,7 +185,7 @@ def test_slopes_of_their_own(run: Any) -> None:
     assert called(run, "tflite_float.prelu", y, y, dims=(3,)).tolist() == [4, 0, 3]
 
 
-@pytest.mark.covers("tflite.leaky_relu", "tflite.leaking", "tflite.hard_swish", "tflite.swished")
+@pytest.mark.covers("tflite.leaky_relu", "tflite.hard_swish")
 def test_functions_of_codes(run: Any) -> None:
     x = np.arange(-128, 128).astype(np.int8)
     real = (np.arange(-128, 128) - 5) * 0.05
@@ -207,7 +207,7 @@ def test_functions_of_codes(run: Any) -> None:
     assert np.abs((got.astype(int) + 100) * 0.04 - np.clip(wanted, None, 227 * 0.04)).max() < 0.03
 
 
-@pytest.mark.covers("tflite.gate", "tflite.lstm", "tflite.svdf", "tflite.offset_dot")
+@pytest.mark.covers("tflite.lstm", "tflite.svdf", "tflite.offset_dot")
 def test_states_go_on(run: Any) -> None:
     """A sequence at once, and step by step with the state that the last step left."""
     rng = np.random.default_rng(9)

@@ -69,7 +69,8 @@ def _softmax(node: Node, inputs: list[Array], graph: Graph) -> Array:
     """Along an axis; before version 13 over all axes from it on, together."""
     x, axis = inputs[0], int(node.attribute("axis", -1 if graph.version >= 13 else 1))
     if graph.version < 13:
-        rows = x.reshape(int(np.prod(x.shape[: axis % (x.ndim + 1)])), -1)
+        lead = x.shape[: axis + x.ndim if axis < 0 else axis]
+        rows = x.reshape(int(np.prod(lead)), -1)
         return _softmax_last(rows).reshape(x.shape)
     return np.moveaxis(_softmax_last(np.moveaxis(x, axis, -1)), -1, axis)
 

@@ -81,7 +81,7 @@ class _Writer:
             number = getattr(self.onnx.TensorProto, kind)
             self.added.append(self.onnx.helper.make_tensor(name, number, array.shape, packed, raw=True))
         else:
-            self.added.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
+            self.added.append(self.onnx.numpy_helper.from_array(np.asarray(array, order="C"), name))
         return name
 
     def node(self, op: str, inputs: list[str], output: str, **attributes: Any) -> Any:
@@ -226,7 +226,7 @@ def _fill(onnx: Any, result: Any, graph: Graph, nodes: list[Any], added: list[An
     known = {row.name: row for row in result.graph.initializer}
     kept = [known[name] for name in known if name in read]
     folded = [name for name in graph.constants if name in read and name not in known]
-    kept += [onnx.numpy_helper.from_array(np.ascontiguousarray(graph.constants[name]), name) for name in folded]
+    kept += [onnx.numpy_helper.from_array(np.asarray(graph.constants[name], order="C"), name) for name in folded]
     kept = [_copied(onnx, row) for row in kept]
     inputs = [_copied(onnx, row) for row in result.graph.input if row.name == graph.input]
     for part, rows in (("node", nodes), ("initializer", [*kept, *added]), ("input", inputs), ("value_info", [])):

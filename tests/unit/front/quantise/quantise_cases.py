@@ -33,7 +33,7 @@ def printed_everywhere(program: str) -> set[str]:
     return {
         printed(program, OPENBLAS_NUM_THREADS="1"),
         printed(program, OPENBLAS_NUM_THREADS="2", OPENBLAS_CORETYPE="Nehalem"),
-        printed(program, OPENBLAS_NUM_THREADS="2", NPY_DISABLE_CPU_FEATURES=OLD_CPU),
+        printed(program, OPENBLAS_NUM_THREADS="1", NPY_DISABLE_CPU_FEATURES=OLD_CPU),
     }
 
 
