@@ -26,7 +26,7 @@ with load(Path(sys.argv[1]), store=Store(Path(sys.argv[2]))) as model:
 
 
 @cache
-def _path() -> str:
+def model_path() -> str:
     """Return where the model is: in the folder BITTERN_TEST_MODELS, or in the store."""
     folder = os.environ.get("BITTERN_TEST_MODELS")
     for path in sorted(Path(folder).glob("*.gguf")) if folder else ():
@@ -55,7 +55,7 @@ def _fault(text: str) -> str:
 def _load() -> float:
     """Return the seconds in which a new process loads, binds and hashes the file with an empty cache."""
     with tempfile.TemporaryDirectory() as empty:
-        command = [sys.executable, "-c", _LOAD, _path(), empty]
+        command = [sys.executable, "-c", _LOAD, model_path(), empty]
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "BITTERN_HOME": empty})
     if done.returncode:
         raise CannotMeasureError(_fault(done.stderr))
@@ -65,7 +65,7 @@ def _load() -> float:
 def _speed(chip: str) -> float:
     """Return the tokens per second of a chip, prompt included, as bring-up reports them."""
     prompt = ("--prompt", "The capital of France is", "-n", "32")
-    report = json.loads(_bittern("bringup", _path(), *prompt, "--chips", chip, "--json").stdout)
+    report = json.loads(_bittern("bringup", model_path(), *prompt, "--chips", chip, "--json").stdout)
     for row in report["chips"]:
         if row["chip"] == chip and row["tokens_per_second"]:
             return float(row["tokens_per_second"])

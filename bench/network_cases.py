@@ -22,6 +22,8 @@ class Case:
     file: str = ""
 
 
+LAYERS = 8  # of a chain of binary convolutions, packed between them; what is told is the time of one, ends included
+
 _TINY, _LITERT = "mlperf_tiny", {"litert_xnnpack": 1.0}
 
 # fmt: off

@@ -4,7 +4,8 @@
 
 PYTHON is a Python with the peers' packages (see `peer_networks.py`); FOLDER has the models (BITTERN_TEST_DATA/models).
 A round times Bittern, then the peer: A B A B ...; it counts only if other processes left the cores alone. Told are
-medians, spread, the median of the rounds' ratios, and whether that reaches the bar.
+medians, spread, the median of the rounds' ratios, and whether that reaches the bar. Bittern's binary convolutions are
+timed as layers of a chain, as networks have them; the peers' are single.
 """
 
 import argparse

@@ -7,14 +7,14 @@ import typer
 
 from bittern.base.errors import BitternError
 from bittern.cli.frame import BAD_ARGUMENTS, open_store, print_json
-from bittern.cli.options import AsJson, option, whole, word, words
+from bittern.cli.options import AsJson, option, whole, words
+from bittern.cli.run import Pixels
 
 if TYPE_CHECKING:
     from bittern.runtime.diff_record import Record
     from bittern.runtime.diff_sides import Side, Spelling
     from bittern.runtime.networks import Array
 
-PIXELS = ("auto", "raw", "unit", "signed")
 _SAMPLES = 4
 
 LEFT = (
@@ -29,15 +29,7 @@ def command(
         list[str] | None,
         option("--data", metavar="FILE[:NAME]", help="A .npy, .npz or IDX file; one for each input, in order."),
     ] = None,
-    pixels: Annotated[
-        str,
-        option(
-            "--pixels",
-            metavar="RANGE",
-            parser=word("--pixels", PIXELS),
-            help="What bytes become for a real input: raw (0 to 255), unit (0 to 1), signed (-1 to 1); auto is unit.",
-        ),
-    ] = "auto",
+    pixels: Pixels = "auto",
     count: Annotated[
         int | None, option("-n", "--count", metavar="N", parser=whole("-n", 1), help="Compare the first N samples.")
     ] = None,
@@ -114,6 +106,7 @@ def _inputs(
 ) -> "list[Array]":
     """Return the data as batches of the network's inputs: those of the record, where none are given."""
     from bittern.front.arrays import read_array
+    from bittern.runtime.network import checked
     from bittern.runtime.networks import fitted
 
     network = runs[0].network
@@ -126,7 +119,8 @@ def _inputs(
         )
     rows = count or (record.samples if record is not None else _SAMPLES)
     arrays = [read_array(*_parts(each)) for each in data]
-    return [fitted(each, port, pixels)[:rows] for each, port in zip(arrays, network.inputs, strict=True)]
+    batches = [fitted(each, port, pixels)[:rows] for each, port in zip(arrays, network.inputs, strict=True)]
+    return checked(batches, network.inputs)
 
 
 def _parts(given: str) -> tuple[Path, str]:

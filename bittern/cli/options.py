@@ -117,7 +117,7 @@ ChipName = Annotated[str, option("--chip", metavar="NAME", help="The chip to run
 TierName = Annotated[str, option("--tier", metavar="NAME", help="A feature level of the chip; else the best one.")]
 Threads = Annotated[
     int | None,
-    option("--threads", metavar="N", parser=whole("--threads", 1), help="Cores to use; else all."),
+    option("--threads", metavar="N", parser=whole("--threads", 1, 1024), help="Cores to use; else all."),
 ]
 Folders = Annotated[
     list[Path] | None,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -11,12 +11,24 @@ from bittern.cli.frame import BAD_ARGUMENTS, open_store, print_json, progress
 from bittern.cli.options import AsJson, ChipName, Quiet, Threads, TierName, option, whole, word
 
 if TYPE_CHECKING:
+    from bittern.base.progress import Task
     from bittern.front.network.network import Network
+    from bittern.runtime.network import NetworkModel
     from bittern.runtime.networks import Array
 
 PIXELS = ("auto", "raw", "unit", "signed")
 _SHOWN = 10  # samples that are told one by one
 _BATCH = 256
+
+Pixels = Annotated[
+    str,
+    option(
+        "--pixels",
+        metavar="RANGE",
+        parser=word("--pixels", PIXELS),
+        help="What bytes become for a real input: raw (0 to 255), unit (0 to 1), signed (-1 to 1); auto is unit.",
+    ),
+]
 
 
 def command(
@@ -27,15 +39,7 @@ def command(
     ],
     labels: Annotated[str, option("--labels", metavar="FILE[:NAME]", help="The right answers, to count hits.")] = "",
     out: Annotated[Path | None, option("--out", metavar="FILE", help="Where all outputs go: .npy, or .npz.")] = None,
-    pixels: Annotated[
-        str,
-        option(
-            "--pixels",
-            metavar="RANGE",
-            parser=word("--pixels", PIXELS),
-            help="What bytes become for a real input: raw (0 to 255), unit (0 to 1), signed (-1 to 1); auto is unit.",
-        ),
-    ] = "auto",
+    pixels: Pixels = "auto",
     count: Annotated[
         int | None, option("-n", "--count", metavar="N", parser=whole("-n", 1), help="Run the first N samples only.")
     ] = None,
@@ -64,30 +68,19 @@ def command(
             BAD_ARGUMENTS, f"--data is given {len(data)} times.", f"The network takes {names}: give one for each."
         )
     batches = [fitted(_read(each), port, pixels)[:count] for each, port in zip(data, opened.inputs, strict=True)]
-    wanted = _read(labels).reshape(-1)[:count] if labels else None
-    if wanted is not None and len(wanted) != len(batches[0]):
-        raise BitternError(
-            BAD_ARGUMENTS, f"There are {len(wanted)} labels for {len(batches[0])} samples.", "Give one for each."
-        )
+    wanted = _answers(labels, count, len(batches[0]))
     shown = progress(quiet or as_json)
     model = NetworkModel(opened, chip, threads or 0, tier, open_store().root, not no_fuse, shown)
-    started, parts = perf_counter(), list[Any]()
+    started = perf_counter()
     with shown.task("running", len(batches[0]), "samples") as task:
-        for low in range(0, len(batches[0]), _BATCH):
-            here = [each[low : low + _BATCH] for each in batches]
-            found = model.run(*here)
-            parts.append(found if isinstance(found, dict) else {opened.outputs[0].name: found})
-            task.advance(len(here[0]))
-    seconds, outputs = perf_counter() - started, _joined(parts)
+        outputs = _joined([_some(model, batches, low, task) for low in range(0, len(batches[0]), _BATCH)])
+    seconds = perf_counter() - started
     if out is not None:
         _write(out, outputs)
     told: dict[str, Any] = {"network": opened.name, "source": opened.source, "graph": opened.function.id.hex()}
     told |= {"chip": model.chip.name, "tier": model.chip.tier, "samples": len(batches[0]), "seconds": seconds}
     if record is not None:
-        from bittern.runtime.diff_record import record_of, write_record
-        from bittern.runtime.diff_sides import run_of
-
-        write_record(record_of(run_of(model, fuse=not no_fuse), batches), record)
+        _record(model, batches, record, not no_fuse)
     watched = model.monitor(*batches) if monitor else None
     if watched is not None and as_json:
         told["monitor"] = watched.as_json()
@@ -95,6 +88,33 @@ def command(
     if watched is not None and not as_json:
         print(f"\n{watched}")
     return status
+
+
+def _answers(labels: str, count: int | None, samples: int) -> "Array | None":
+    """Return the right answers, one for each sample, or None. Errors: U111, and those of reading data."""
+    if not labels:
+        return None
+    wanted = _read(labels).reshape(-1)[:count]
+    if len(wanted) != samples:
+        raise BitternError(
+            BAD_ARGUMENTS, f"There are {len(wanted)} labels for {samples} samples.", "Give one for each."
+        )
+    return wanted
+
+
+def _some(model: "NetworkModel", batches: "list[Array]", low: int, task: "Task") -> "dict[str, Array]":
+    """Run a part of the data; return its outputs by name."""
+    here = [each[low : low + _BATCH] for each in batches]
+    found = model.run(*here)
+    task.advance(len(here[0]))
+    return found if isinstance(found, dict) else {model.network.outputs[0].name: found}
+
+
+def _record(model: "NetworkModel", batches: "list[Array]", path: Path, fuse: bool) -> None:
+    from bittern.runtime.diff_record import record_of, write_record
+    from bittern.runtime.diff_sides import run_of
+
+    write_record(record_of(run_of(model, fuse=fuse), batches), path)
 
 
 def _read(given: str) -> "Array":
@@ -113,21 +133,25 @@ def _joined(parts: "list[dict[str, Array]]") -> "dict[str, Array]":
 
 
 def _write(out: Path, outputs: "dict[str, Array]") -> None:
-    """Write the outputs; the file appears whole or not at all. Raises U115 through the frame."""
-    import os
+    """Write the outputs; the file appears whole or not at all. Errors: N465."""
+    from bittern.base.writing import write_whole
+
+    write_whole(out, lambda file: _save(file, outputs, is_many=out.suffix == ".npz" or len(outputs) > 1))
+
+
+def _save(file: BinaryIO, outputs: "dict[str, Array]", *, is_many: bool) -> None:
+    """Write one array, or several by their names, which may be any text."""
+    from zipfile import ZipFile, ZipInfo
 
     import numpy as np
 
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            if out.suffix == ".npz" or len(outputs) > 1:
-                np.savez(file, **outputs)  # type: ignore[arg-type]
-            else:
-                np.save(file, next(iter(outputs.values())))
-        part.replace(out)
-    finally:
-        part.unlink(missing_ok=True)
+    if not is_many:
+        np.save(file, next(iter(outputs.values())))
+        return
+    with ZipFile(file, "w") as held:  # `numpy.savez` takes no array called `file`
+        for name, array in outputs.items():
+            with held.open(ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def _tell(

@@ -352,6 +352,16 @@ class Checkpoint:
                 part.digests.save()
         return Blob(digest, found.size, lambda: self.bytes_of(name))
 
+    def let_go(self, name: str) -> None:
+        """Let the system take back the memory of a tensor that was read; who reads it again gets it again."""
+        found = self.info(name)
+        if name in self.derived or not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        first = -(-found.offset // mmap.PAGESIZE) * mmap.PAGESIZE
+        size = (found.offset + found.size) // mmap.PAGESIZE * mmap.PAGESIZE - first
+        if size > 0:
+            self.parts[found.part].file.data.madvise(mmap.MADV_DONTNEED, first, size)
+
     def close(self) -> None:
         """Write new digests to the cache and close the files. Views that were handed out stay valid."""
         for part in self.parts:

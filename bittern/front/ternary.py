@@ -7,7 +7,7 @@ stored matrix, so the graph's constant holds none: they are made again when some
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,22 +16,25 @@ from bittern.base.errors import BitternError, code
 from bittern.front.bound import Origin
 from bittern.front.checkpoint import Checkpoint
 from bittern.graph.node import Blob
-from bittern.lang.library import Library
 from bittern.types.elements import T
+
+if TYPE_CHECKING:
+    from bittern.lang.library import Library
 
 NOT_TERNARY = code("M114", "a matrix that must be ternary is not")
 
 _BLOCK = 256  # values of a block in both ternary formats
+_PAIRS = np.uint64(0x0303030303030303)  # the lowest two bits of eight bytes
 _STEP = 1 << 12  # blocks that are split together: their digits stay in a cache of the processor
 
 Codes: TypeAlias = npt.NDArray[np.int8]
 Scales: TypeAlias = npt.NDArray[np.float32]
 
 
-def split(checkpoint: Checkpoint, tensor: str, library: Library) -> tuple[Codes, Scales]:
+def split(checkpoint: Checkpoint, tensor: str, library: "Library | None" = None) -> tuple[Codes, Scales]:
     """Return codes [m, n] and scales [m] of the matrix `TENSOR.weight`; a factor `TENSOR.scale` joins the scales.
 
-    Errors: F105 to F107, M114.
+    library: says what the numbers of a stored matrix are; None: the standard one. Errors: F105 to F107, M114.
     """
     name = f"{tensor}.weight"
     info = checkpoint.info(name)
@@ -43,6 +46,7 @@ def split(checkpoint: Checkpoint, tensor: str, library: Library) -> tuple[Codes,
     else:
         found = _of_blocks(checkpoint.array(name), info.element.name)
         codes, scales = found if found is not None else _parted(name, _values(checkpoint, name, library))
+    checkpoint.let_go(name)
     factor = f"{tensor}.scale"
     if factor in checkpoint.tensors:
         scales = scales * checkpoint.array(factor).reshape(-1).astype(np.float32)
@@ -51,11 +55,12 @@ def split(checkpoint: Checkpoint, tensor: str, library: Library) -> tuple[Codes,
     return codes.astype(np.int8, copy=False), scales
 
 
-def codes_blob(checkpoint: Checkpoint, origin: Origin, library: Library | None = None) -> Blob:
-    """Return the codes of a ternary matrix as a constant. library: see `split`; None: the standard one."""
+def codes_blob(checkpoint: Checkpoint, origin: Origin, library: "Library | None" = None) -> Blob:
+    """Return the codes of a ternary matrix as a constant that is made when it is read. library: see `split`."""
 
     def read() -> memoryview:
-        return split(checkpoint, origin.tensor, library or Library.standard())[0].reshape(-1).view(np.uint8).data
+        codes = split(checkpoint, origin.tensor, library)[0]
+        return codes.reshape(-1).view(np.uint8).data
 
     return Blob(origin.digest, origin.size, read)
 
@@ -72,30 +77,32 @@ def _of_blocks(stored: npt.NDArray[np.uint8], element: str) -> tuple[Codes, Scal
     step = max(_STEP // max(blocks, 1), 1)
     for low in range(0, rows, step):
         part = stored[low : low + step]
-        digits = _DIGITS[element](part[..., :-2])
+        signs = _DIGITS[element](part[..., :-2])
+        is_ternary = signs.max(initial=0) <= 2
+        signs -= 1
         scale = np.ascontiguousarray(part[..., -2:]).view("<f2")[..., 0].astype(np.float32)
-        signs = digits - np.int8(1)
-        used = np.where(signs.any(axis=-1), np.abs(scale), np.float32(0))
+        used = np.where(signs.view(np.uint64).any(axis=-1), np.abs(scale), np.float32(0))
         most = used.max(axis=1, initial=0)
-        if digits.max(initial=0) > 2 or not np.isfinite(scale).all() or ((used != 0) & (used != most[:, None])).any():
+        if not is_ternary or not np.isfinite(scale).all() or ((used != 0) & (used != most[:, None])).any():
             return None
-        if (scale < 0).any():
+        if (scale <= 0).any():
             signs *= np.sign(scale).astype(np.int8)[..., None]
-        signs *= (used != 0).astype(np.int8)[..., None]
         codes[low : low + step], scales[low : low + step] = signs.reshape(len(part), -1), most
     return codes, scales
 
 
 def _pairs(stored: npt.NDArray[np.uint8]) -> Codes:
     """Return the digits of TQ2_0, [..., 64] -> [..., 256]: half a block's lowest bit pairs are its first ones."""
-    halves = stored.reshape(*stored.shape[:-1], 2, 1, 32)
-    shifts = np.arange(0, 8, 2, dtype=np.uint8)[:, None]
-    return (halves >> shifts & np.uint8(3)).reshape(*stored.shape[:-1], 256).view(np.int8)
+    words = np.ascontiguousarray(stored).view(np.uint64).reshape(-1, 2, 4)
+    made = np.empty((len(words), 2, 4, 4), np.uint64)
+    for place in range(4):
+        made[:, :, place] = words >> np.uint64(2 * place) & _PAIRS
+    return made.view(np.int8).reshape(*stored.shape[:-1], _BLOCK)
 
 
 def _digits(stored: npt.NDArray[np.uint8]) -> Codes:
     """Return the digits of TQ1_0, five a byte, of the last bytes four. [..., 52] -> [..., 256]"""
-    made = np.empty((*stored.shape[:-1], 256), np.int8)
+    made = np.empty((*stored.shape[:-1], _BLOCK), np.int8)
     start = 0
     for low, high, count in ((0, 32, 5), (32, 48, 5), (48, 52, 4)):
         for place in range(count):
@@ -115,13 +122,14 @@ def _digit_table() -> Codes:
 _DIGITS: dict[str, Callable[[npt.NDArray[np.uint8]], Codes]] = {"tq2_0": _pairs, "tq1_0": _digits}
 
 
-def _values(checkpoint: Checkpoint, name: str, library: Library) -> npt.NDArray[np.float32]:
+def _values(checkpoint: Checkpoint, name: str, library: "Library | None") -> npt.NDArray[np.float32]:
     """Return the numbers of a matrix, as its element's own `decode` gives them."""
     from bittern.graph.evaluate import evaluate
     from bittern.lang.elaborate import instance_for
+    from bittern.lang.library import Library
 
     info = checkpoint.info(name)
-    module = library.module("products")
+    module = (library or Library.standard()).module("products")
     function = f"decode_{info.element.name}"
     if module is None or function not in module.functions:
         raise _refused(name, f"is stored as {info.element}")

@@ -7,6 +7,7 @@ a graph was built nor that of the arguments shows. `keg_format` states the layou
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
@@ -62,6 +63,8 @@ def write_keg(
     size = _size(header, inside)
     preamble = PREAMBLE.pack(MAGIC, VERSION, len(header), size, hashlib.sha256(header).digest())
     target = Path(path)
+    if not target.name:
+        raise BitternError(NOT_WRITTEN, f"`{target}` cannot be written: it is a folder.", "Choose another place.")
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with open(part, "xb") as file:
@@ -75,7 +78,8 @@ def write_keg(
     except OSError as fault:
         raise BitternError(NOT_WRITTEN, f"`{target}` cannot be written: {fault}.", "Choose another place.") from fault
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # a name that is too long cannot be removed either
+            part.unlink(missing_ok=True)
 
 
 def keg_size(

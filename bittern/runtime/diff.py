@@ -15,7 +15,8 @@ import numpy as np
 from bittern.base.errors import BitternError, code
 from bittern.graph.node import Function
 from bittern.passes.applied import applied
-from bittern.runtime.diff_classes import Case, Finding, classified, different, last_bits
+from bittern.runtime.diff_case import Case, different
+from bittern.runtime.diff_classes import Finding, classified, last_bits
 from bittern.runtime.diff_pairs import Pair, causes, paired, span
 from bittern.runtime.diff_record import Record, digest, points_of
 from bittern.runtime.diff_sides import Run, Side
@@ -25,6 +26,7 @@ from bittern.types.values import Tensor
 
 NOTHING_SHARED = code("N448", "two sides have nothing to compare")
 
+_MOST = 1 << 19  # numbers of a value that are looked at to tell the class
 _OBSERVED = "values inside are those of a program that joins fewer launches; the outputs are those of the whole one"
 
 FUSION = Finding("fusion", "the same value is equal where it is written to memory: joined launches differ")
@@ -132,7 +134,9 @@ class _Two:
         of, function = self._facts(pair)
         layer = applied(of.node)
         given = layer.arguments if layer is not None else of.node.inputs
-        values = evaluated(function, [each for each in given if isinstance(each.type, Tensor)], self.inputs)
+        rows = _telling(left, right)
+        inputs, left, right = [each[rows] for each in self.inputs], left[rows], right[rows]
+        values = evaluated(function, [each for each in given if isinstance(each.type, Tensor)], inputs)
         known = [_wide(values[each.id]) for each in given if each.id in values]
         assert isinstance(of.node.type, Tensor), of
         element = of.node.type.element
@@ -142,6 +146,14 @@ class _Two:
     def _facts(self, pair: Pair) -> tuple[Point, Function]:
         """Return the point of the side that has a graph of its own, and the graph."""
         return (pair.left, self.left.function) if isinstance(self.left, Run) else (pair.right, self.right.function)
+
+
+def _telling(left: Array, right: Array) -> "slice | list[int]":
+    """Return the samples to look at: all, or of large values the first ones that differ."""
+    if left.size <= _MOST or left.shape != right.shape:
+        return slice(None)
+    rows = np.flatnonzero(different(left, right).reshape(len(left), -1).any(axis=1))
+    return [int(k) for k in rows[: max(1, _MOST * len(left) // left.size)]]
 
 
 def _wide(value: Array) -> Array:

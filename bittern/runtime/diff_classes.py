@@ -5,81 +5,23 @@ node is the first one that differs. It returns the evidence as a sentence, or No
 likeliest class; rows that say exactly what the other side computed come before those that look at the arrays alone.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import permutations
 from typing import TypeAlias
 
 import numpy as np
 
 from bittern.graph.node import Function, Node, functions_of, walk
-from bittern.passes.applied import Applied
-from bittern.runtime.diff_doubles import DOUBLES, PRODUCTS, clamp
+from bittern.runtime.diff_case import Case, different, listed, short
+from bittern.runtime.diff_doubles import PRODUCTS
 from bittern.runtime.observed import Array
-from bittern.types.elements import Element
 
 SUMMING = ("sum", "dot", "scan_sum", "product")
 _FEW = 8  # axes that are tried in every order: at most this many orders of 4
 
 
-@dataclass(slots=True)
-class Case:
-    """Two arrays that differ. left, right: [b, ...], whole numbers as i64, real ones as they are. element: of the node.
-
-    layer: the library function that the node applies. given: its arguments, or the node's inputs; () if unknown.
-    """
-
-    left: Array
-    right: Array
-    element: Element
-    node: Node
-    layer: Applied | None = None
-    given: Sequence[Array] = ()
-    differs: Array = field(init=False)
-    exact: dict[str, str] = field(init=False)  # classes that give the other side exactly, the likeliest first
-    channels: Array = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.differs = different(self.left, self.right)
-        size = self.left.shape[-1] if self.is_alike and self.left.ndim > 1 else 1
-        rows = self.differs.reshape(-1, size) if self.is_alike else np.ones((1, 1), bool)
-        self.channels = np.asarray(rows.any(axis=0))
-        self.exact = _explained(self) if self.is_alike else {}
-
-    @property
-    def is_alike(self) -> bool:
-        """Whether both have one shape."""
-        return self.left.shape == self.right.shape
-
-    @property
-    def name(self) -> str:
-        """The library function, or the kind of the node."""
-        return self.layer.name if self.layer is not None else self.node.kind
-
-    @property
-    def is_real(self) -> bool:
-        """Whether the values are floats."""
-        return self.left.dtype.kind == "f"
-
-    def steps(self) -> Array:
-        """Return right - left where they differ."""
-        made: Array = self.right[self.differs] - self.left[self.differs]
-        return made
-
-
 Test: TypeAlias = Callable[[Case], "str | None"]
-
-
-def different(left: Array, right: Array) -> Array:
-    """Return where two arrays differ: floats by their bits, one NaN like another. All of them if the shapes differ."""
-    if left.shape != right.shape:
-        return np.ones(left.shape, bool)
-    if left.dtype.kind == "f" and right.dtype == left.dtype:
-        bits = f"u{left.dtype.itemsize}"
-        made: Array = left.view(bits) != right.view(bits)
-        return made & ~(np.isnan(left) & np.isnan(right))
-    made = left != right
-    return made & ~(np.isnan(left) & np.isnan(right)) if left.dtype.kind == right.dtype.kind == "f" else made
 
 
 def _shape(case: Case) -> str | None:
@@ -124,45 +66,9 @@ def _zero_sign(case: Case) -> str | None:
     return "all values are equal, but zeros have another sign"
 
 
-def _explained(case: Case) -> dict[str, str]:
-    """Return the classes of the mistakes that give exactly what the other side has, with the evidence."""
-    found: dict[str, str] = {}
-    some = int(case.channels.sum())
-    where = f" in channel {_list(case.channels)}" if some < len(case.channels) and some <= 3 else ""
-    for kind, mistake, made in _guesses(case):
-        if kind not in found and made.shape == case.right.shape and _is_equal(case, made):
-            found[kind] = f"the other side is exactly what comes out if {mistake}{where}"
-    return found
-
-
 def _double(kind: str) -> Test:
     """Return the test whether the other side has exactly what a mistake of this class gives."""
     return lambda case: case.exact.get(kind)
-
-
-def _guesses(case: Case) -> Iterator[tuple[str, str, Array]]:
-    double = DOUBLES.get(case.name)
-    if not case.given:
-        return
-    if case.name == "sat":
-        yield from clamp(case.given[:1], case.element.low, case.element.high)
-    if double is None or (case.name == "add" and len(case.given) != 2):
-        return
-    is_bounded = case.name.startswith("round") and not case.element.is_float
-    with np.errstate(all="ignore"):
-        for kind, mistake, made in double(case.given):
-            yield kind, mistake, np.clip(made, case.element.low, case.element.high) if is_bounded else made
-
-
-def _is_equal(case: Case, made: Array) -> bool:
-    """Whether a guess gives what the other side has, in the channels that differ."""
-    if case.left.ndim < 2:
-        return not different(_like(made, case.right), case.right).any()
-    return bool(np.array_equal(made[..., case.channels], case.right[..., case.channels]))
-
-
-def _like(made: Array, like: Array) -> Array:
-    return made.astype(like.dtype) if made.dtype.kind == like.dtype.kind else made
 
 
 def _saturation(case: Case) -> str | None:
@@ -254,7 +160,7 @@ def _permuted(case: Case) -> str | None:
         if np.array_equal(np.flip(left, axis), right):
             return f"axis {axis} is reversed"
     if left.ndim > 1 and (order := _order_of_channels(left, right)) is not None:
-        return f"the channels stand in the order {_short(order)}"
+        return f"the channels stand in the order {short(order)}"
     pairs = left.reshape(len(left), -1)
     if pairs.shape[1] % 2 == 0 and np.array_equal(pairs.reshape(-1, 2)[:, ::-1].reshape(right.shape), right):
         return "neighbours are swapped in pairs: the order of values in a byte"
@@ -338,7 +244,7 @@ def _sign(case: Case) -> str | None:
     if not case.is_alike or case.left.ndim < 2:
         return None
     left, right = case.left[..., case.channels], case.right[..., case.channels]
-    where = "" if case.channels.all() else f" in channel {_list(case.channels)}"
+    where = "" if case.channels.all() else f" in channel {listed(case.channels)}"
     if np.array_equal(-left, right) and left.size > 2:
         return f"every value is negated{where}"
     if case.is_real or case.element.bits > 8 or case.element.bits < 2:
@@ -406,9 +312,9 @@ def _precision(case: Case) -> str | None:
     top = np.abs(left).max(initial=0)
     with np.errstate(all="ignore"):
         worst = np.abs(right - left).max(initial=0) / top if top else np.inf
-    if not worst <= 2.0**-5:
+    if not 0 < worst <= 2.0**-5:
         return None
-    return f"about {int(-np.log2(worst))} bits agree: the other side computes with fewer bits, such as codes or half floats"
+    return f"about {int(-np.log2(worst))} bits agree: one side computes with fewer, such as codes or half floats"
 
 
 def _sums(node: Node) -> bool:
@@ -437,22 +343,14 @@ def _channel(case: Case) -> str | None:
         return (
             f"only the last {len(case.channels) - tail} channels differ, from {tail} on: the tail behind whole groups"
         )
-    return f"only channel {_list(case.channels)} of {len(case.channels)} differs"
+    return f"only channel {listed(case.channels)} of {len(case.channels)} differs"
 
 
 def _sample(case: Case) -> str | None:
     rows = np.asarray(case.differs.reshape(len(case.differs), -1).any(axis=1))
     if not case.is_alike or len(rows) < 2 or rows.all():
         return None
-    return f"only samples {_list(rows)} of {len(rows)} differ"
-
-
-def _list(mask: Array) -> str:
-    return _short([int(k) for k in np.flatnonzero(mask)])
-
-
-def _short(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers[:6])) + (" ..." if len(numbers) > 6 else "")
+    return f"only samples {listed(rows)} of {len(rows)} differ"
 
 
 def _values(found: Array) -> str:

@@ -73,8 +73,7 @@ class Peer:
         if not self._found:
             run = _onnx_samples if self.kind == "onnxruntime" else _tflite_samples
             try:
-                with catch_warnings(action="ignore"):
-                    rows = run(self, inputs)
+                rows = run(self, inputs)
             except BitternError:
                 raise
             except Exception as fault:  # whatever another program raises about the file
@@ -224,12 +223,13 @@ def tflite_samples(
     """
     package = _package("tflite")
     kinds = package.OpResolverType
-    run = package.Interpreter(
-        model_path=path,
-        experimental_op_resolver_type=kinds.BUILTIN_REF if form == "reference" else kinds.BUILTIN,
-        experimental_preserve_all_tensors=True,
-        num_threads=1,
-    )
+    with catch_warnings(action="ignore"):  # that all tensors are kept takes memory
+        run = package.Interpreter(
+            model_path=path,
+            experimental_op_resolver_type=kinds.BUILTIN_REF if form == "reference" else kinds.BUILTIN,
+            experimental_preserve_all_tensors=True,
+            num_threads=1,
+        )
     run.allocate_tensors()
     places = {row["name"]: row["index"] for row in run.get_tensor_details() if row["name"] in wanted}
     places |= {name: row["index"] for name, row in zip(outputs, run.get_output_details(), strict=False)}

@@ -6,16 +6,16 @@ first samples. A record is read as data that anybody may have written: nothing i
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from zipfile import BadZipFile
 
 import numpy as np
 
 from bittern.base.errors import BitternError, code
+from bittern.base.writing import write_whole
 from bittern.runtime.diff_sides import Run
 from bittern.runtime.observed import Array, Point
 
@@ -84,7 +84,7 @@ def _row(label: str, key: str, kind: str, value: Array) -> Row:
 
 
 def write_record(record: Record, path: Path) -> None:
-    """Write a record; the file appears whole or not at all."""
+    """Write a record; the file appears whole or not at all. Raises N465."""
     held = [record.rows, list(record.results.values())]
     told = {
         _KEY: VERSION,
@@ -95,19 +95,17 @@ def write_record(record: Record, path: Path) -> None:
         "outputs": [[row.label, row.digest] for row in held[1]],
     }
     text = json.dumps(told, sort_keys=True, ensure_ascii=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            if path.suffix == ".json":
-                file.write(text.encode())
-            else:
-                arrays = {f"input_{i}": each for i, each in enumerate(record.inputs or ())}
-                arrays |= {f"row_{i}": row.value for i, row in enumerate(held[0]) if row.value is not None}
-                arrays |= {f"output_{i}": row.value for i, row in enumerate(held[1]) if row.value is not None}
-                np.savez_compressed(file, **{_KEY: np.frombuffer(text.encode(), np.uint8)}, **arrays)  # type: ignore[arg-type]
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    arrays = {f"input_{i}": each for i, each in enumerate(record.inputs or ())}
+    arrays |= {f"row_{i}": row.value for i, row in enumerate(held[0]) if row.value is not None}
+    arrays |= {f"output_{i}": row.value for i, row in enumerate(held[1]) if row.value is not None}
+
+    def write(file: BinaryIO) -> None:
+        if path.suffix == ".json":
+            file.write(text.encode())
+        else:
+            np.savez_compressed(file, **{_KEY: np.frombuffer(text.encode(), np.uint8)}, **arrays)  # type: ignore[arg-type]
+
+    write_whole(path, write)
 
 
 def is_record(path: Path) -> bool:

@@ -1,16 +1,15 @@
 """Writing networks in other forms: one row a form, a file that appears whole or not at all."""
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from bittern.base.errors import BitternError, code, nearest
+from bittern.base.writing import write_whole
 from bittern.front.network.network import Network
 from bittern.runtime.network import NetworkModel
 
 UNKNOWN_FORM = code("N464", "networks are not exported in this form")
-NOT_WRITTEN = code("N465", "an exported file cannot be written")
 
 Wish = Mapping[str, str]
 
@@ -32,9 +31,16 @@ def _elf(network: Network, wish: Wish) -> bytes:
     return X86(wish.get("tier", "")).load_function(model.program, network.library).standalone()
 
 
+def _onnx(network: Network, wish: Wish) -> bytes:
+    from bittern.runtime.onnx_export.table import standard
+
+    return standard(network)
+
+
 # fmt: off
 FORMS: dict[str, Form] = {
     "elf": Form("", "a static program for Linux on x86-64 that reads samples and writes outputs", _elf, runs=True),
+    "onnx": Form(".onnx", "standard ONNX whose integers are the same in any runtime", _onnx),
 }
 # fmt: on
 
@@ -49,14 +55,5 @@ def export(network: Network, path: Path, form: str, wish: Wish | None = None) ->
         raise BitternError(UNKNOWN_FORM, f"There is no form `{form}`.", remedy)
     row = FORMS[form]
     data = row.make(network, wish or {})
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(data)
-        if row.runs:
-            part.chmod(0o755)
-        part.replace(path)
-    except OSError as fault:
-        raise BitternError(NOT_WRITTEN, f"{path} cannot be written: {fault}.", "Choose another place.") from fault
-    finally:
-        part.unlink(missing_ok=True)
+    write_whole(path, lambda file: file.write(data), 0o755 if row.runs else None)
     return len(data)

@@ -35,6 +35,7 @@ NO_KIND = code("R120", "the file is of no kind that can be inspected")
 UNREADABLE = code("R121", "the file to inspect cannot be read")
 
 _KINDS = "a `.keg`, a `.btn` program, a GGUF file, or a Hugging Face folder"
+_NETWORKS = (".onnx", ".tflite", ".npz")
 _SHOWN_ITEMS = 8  # of an array in the metadata
 _SHOWN_TEXT = 400  # characters of one value
 
@@ -118,7 +119,9 @@ def inspecting(path: Path, store: Store | None = None, library: Sequence[Path] =
         with open_checkpoint(path, store, library) as checkpoint:
             yield _checkpoint(path, checkpoint, library)
     else:
-        raise BitternError(NO_KIND, f"{shown(path)} is none of the kinds that can be inspected.", f"Give {_KINDS}.")
+        more = " A network is shown by `bittern summary` and `bittern plan`." * (path.suffix in _NETWORKS)
+        what = f"{shown(path)} is none of the kinds that can be inspected."
+        raise BitternError(NO_KIND, what, f"Give {_KINDS}.{more}")
 
 
 def kind_of(path: Path) -> str:

@@ -31,6 +31,7 @@ EMPTY_BATCH = code("N404", "a batch holds no sample")
 NO_NETWORKS = code("N405", "the chip does not run networks")
 
 _WHOLE = ("u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64")  # elements that take all that their storage holds
+_EXACT = 1 << 53  # up to here every whole number is a real one of 64 bits
 
 Array = npt.NDArray[Any]
 
@@ -118,9 +119,14 @@ class NetworkModel:
             raise BitternError(WRONG_INPUTS, f"{len(inputs)} inputs are given.", f"The network takes {names}.")
         given = [np.asarray(each) for each in inputs]
         is_single = all(array.shape == port.shape for array, port in zip(given, ports, strict=True))
-        arrays = [_checked(array[None] if is_single else array, port) for array, port in zip(given, ports, strict=True)]
-        _check_batch(arrays, ports)
-        return arrays, is_single
+        return checked([array[None] if is_single else array for array in given], ports), is_single
+
+
+def checked(batches: Sequence[Array], ports: tuple[Port, ...]) -> list[Array]:
+    """Return a batch of each input as its element is stored. Raises N402, N403, N404."""
+    arrays = [_checked(array, port) for array, port in zip(batches, ports, strict=True)]
+    _check_batch(arrays, ports)
+    return arrays
 
 
 def _checked(array: Array, port: Port) -> Array:
@@ -131,11 +137,14 @@ def _checked(array: Array, port: Port) -> Array:
             f"The input `{port.name}` has shape {list(array.shape)}.",
             f"Give one sample of shape {list(port.shape)}, or a batch of them in front.",
         )
+    if array.dtype.kind not in "biuf":
+        what = f"The input `{port.name}` holds {array.dtype}, which is no kind of number here."
+        raise BitternError(WRONG_VALUES, what, "Give whole or real numbers.")
     if port.element.is_float:
         return canonical(np.ascontiguousarray(array, port.element.storage), port.element)
     if _holds_only(array, port):
         return array
-    if array.dtype.kind == "f" and array.size and bool(np.all(array == np.trunc(array))):
+    if array.dtype.kind == "f" and bool(np.all((np.abs(array) <= _EXACT) & (array == np.trunc(array)))):
         array = array.astype(np.int64)  # whole numbers that a file holds as reals
     if not is_valid(array, port.element):
         low, high = (array.min(), array.max()) if array.size else (0, 0)

@@ -72,6 +72,8 @@ def fitted(data: Array, port: Port, pixels: str = "auto") -> Array:
     input: `raw` keeps 0 to 255, `unit` makes 0 to 1, `signed` -1 to 1; `auto` is `unit`. Real data, or u8 for an i8
     input, become codes where the input states what codes stand for: the nearest, ties to even. Raises N408.
     """
+    if data.dtype.kind not in "biuf":
+        raise BitternError(UNFIT_DATA, f"The data are {data.dtype}.", f"`{port.name}` takes whole or real numbers.")
     count = int(np.prod(port.shape, dtype=np.int64))
     if data.size == count and data.shape[1:] != port.shape:
         data = data.reshape(1, *port.shape)
@@ -87,6 +89,10 @@ def fitted(data: Array, port: Port, pixels: str = "auto") -> Array:
         return real
     needs_codes = batch.dtype.kind == "f" or (batch.dtype == np.uint8 and port.element.low < 0)
     if needs_codes and port.scale is not None:
+        if np.isnan(batch).any():
+            raise BitternError(
+                UNFIT_DATA, f"The data of `{port.name}` hold NaN, for which there is no code.", "Mend it."
+            )
         codes = np.rint(batch.astype(np.float32) / np.float32(port.scale)) + port.zero
         nearest: Array = np.clip(codes, port.element.low, port.element.high).astype(port.element.storage)
         return nearest

@@ -66,7 +66,7 @@ def read(path: Path | str, library: Library | None = None) -> Network:
     elif shapes == _CNV:
         scores = _cnv(a, layers)
     else:
-        raise _refused(path, f"its layers are {', '.join(f'{rows} x {columns}' for rows, columns in shapes)}")
+        raise _refused(path, f"its layers are {', '.join(f'{rows} x {columns}' for rows, columns in shapes) or 'none'}")
     facts = {"classes": classes} if classes else {}
     return a.network(name, {"scores": scores}, source="bnn_pynq", facts=facts)
 
@@ -149,12 +149,13 @@ def _signs(a: Assembly, sums: Node, least: Array, positions: int = 0) -> Node:
 
 
 def _arrays(path: Path) -> Mapping[str, Array]:
+    import zlib
     from zipfile import BadZipFile
 
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (OSError, ValueError, BadZipFile, EOFError) as fault:
+    except (OSError, ValueError, KeyError, EOFError, NotImplementedError, BadZipFile, zlib.error) as fault:
         raise _refused(path, f"it cannot be read as arrays ({fault})") from fault
 
 

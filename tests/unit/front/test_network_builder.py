@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from bittern.base.errors import BitternError
-from bittern.front.network.activation import as_multiplier
 from bittern.front.network.draft import Numbers
 from bittern.front.network.layer import Layer
 from bittern.graph.evaluate import prepare
@@ -29,7 +28,6 @@ from bittern.nn import (
     Dense,
     Dropout,
     Flatten,
-    IndexTensor,
     Input,
     IntActivation,
     IntTensor,
@@ -294,13 +292,6 @@ def test_arrays_may_be_given_to_a_layer_or_for_some_parameters() -> None:
     assert partial.network.facts["parameters"] == "3 initial (seed 0)"  # threshold, falling, the output's weight
 
 
-def test_multipliers_have_24_bits() -> None:
-    for factor in (1.0, 0.25, 1e-3, 7.3, 0.0008, 1e-9, 1e6, 2.0**-60):
-        multiplier, shift = as_multiplier(factor)
-        assert 0 <= shift <= 62 and 0 < multiplier < 1 << 31
-        assert abs(multiplier / 2**shift / factor - 1) < (1e-7 if 1e-9 < factor < 100 else 0.1), factor
-
-
 # --- files and summaries
 
 
@@ -501,8 +492,3 @@ def test_sequences_take_all_layers_of_the_table() -> None:
     for layer in layers:
         value = layer(value)
     assert build(value, library=LIBRARY).network.function.id == model.network(library=LIBRARY).function.id
-
-
-def test_indices_are_inputs() -> None:
-    model = NetworkBuilder().input(IndexTensor([1, 3])).embedding(5, 4, bits=2).flatten().output(12, 2).build()
-    assert model.run(np.array([4, 0, 2])).shape == (2,)

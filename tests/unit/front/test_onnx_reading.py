@@ -311,7 +311,6 @@ def test_external_data_is_read(folder: Path, location: str) -> None:
     assert np.array_equal(y, WEIGHTS)
 
 
-@pytest.mark.req("K073")
 def test_external_data_stays_in_the_folder(folder: Path) -> None:
     """EDGE_CASES E5: the path matrix; the race is the test further down."""
     outside = folder.parent / "secret.bin"

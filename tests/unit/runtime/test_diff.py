@@ -23,7 +23,8 @@ from bittern.front.network.network import Network
 from bittern.front.network.stored import save
 from bittern.lang.library import Library
 from bittern.runtime.diff import compared, compared_with_record
-from bittern.runtime.diff_classes import Case, classified
+from bittern.runtime.diff_case import Case
+from bittern.runtime.diff_classes import classified
 from bittern.runtime.diff_peers import peer_side
 from bittern.runtime.diff_record import is_record, read_record, record_of, write_record
 from bittern.runtime.diff_sides import Run, run_side, spelled
