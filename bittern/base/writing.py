@@ -1,15 +1,27 @@
-"""Writing a file that appears whole or not at all, wherever it is to lie."""
+"""Files that appear whole or not at all, wherever they are to lie: written beside their place, then moved there.
+
+A device or a pipe is never replaced by a file: with enough rights, moving a file to /dev/null would take it away from
+the whole system.
+"""
 
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from errno import EISDIR
+from errno import EEXIST, EISDIR
 from pathlib import Path
 from typing import BinaryIO
 
 from bittern.base.errors import BitternError, code
 
 NOT_WRITTEN = code("N465", "a file of a network, or of what it gave, cannot be written")
+
+
+def put_in_place(part: Path | str, path: Path | str) -> None:
+    """Move a finished file to its place. Raises OSError, also where the place is a device, a pipe or a socket."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        is_folder = os.path.isdir(path)
+        raise OSError(EISDIR if is_folder else EEXIST, "Is a directory" if is_folder else "It is no regular file")
+    os.replace(part, path)
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object], mode: int | None = None) -> None:
@@ -23,7 +35,7 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], mode: int | Non
                 write(file)
             if mode is not None:
                 part.chmod(mode)
-            part.replace(path)
+            put_in_place(part, path)
         finally:
             with suppress(OSError):  # a name that is too long cannot be removed either
                 part.unlink(missing_ok=True)

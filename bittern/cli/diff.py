@@ -38,7 +38,7 @@ def command(
     ] = "",
     as_json: AsJson = False,
 ) -> int:
-    """Show where two runs of a network part: the first value that differs, and what kind of mistake that is."""
+    """Show where two runs of a network part: chips, levels, ONNX Runtime, TFLite, a record."""
     from bittern.runtime.diff_text import comparison_text
 
     made = _compared(left, right, data or [], pixels, count, _classes(ignore))

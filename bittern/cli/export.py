@@ -18,7 +18,7 @@ def command(
     tier: TierName = "",
     as_json: AsJson = False,
 ) -> int:
-    """Write a network in another form: a static program (elf), or standard ONNX (onnx) that other tools run."""
+    """Write a network in another form, such as a program of its own."""
     from bittern.runtime.exports import FORMS, export
     from bittern.runtime.networks import open_network
 

@@ -100,7 +100,7 @@ def command(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> int:
-    """Give a float ONNX model, or a GGUF model, fewer bits, and say what that costs.
+    """Give an ONNX or GGUF model fewer bits, and say what that costs.
 
     The same input gives the same bytes on every machine.
     """

@@ -57,7 +57,7 @@ def command(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> int:
-    """Run a network on data: the answers of the first samples, and of all of them how many are right."""
+    """Run a network on data: its answers, and how many are right."""
     from bittern.runtime.network import NetworkModel
     from bittern.runtime.networks import fitted, open_network
 

@@ -15,7 +15,7 @@ def command(
     network: Annotated[Path, typer.Argument(metavar="NETWORK", help="A .onnx, .tflite, .npz or .keg file.")],
     as_json: AsJson = False,
 ) -> int:
-    """List the layers of a network.
+    """List the layers of a network: shapes, bits, parameters, bytes, multiply-accumulates.
 
     Bytes are those of the network's .keg file, in which codes of 1 to 7 bits are packed: their sum is its size.
     Multiply-accumulates are those of one sample, by the widths of weights and values.

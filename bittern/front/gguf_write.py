@@ -8,6 +8,7 @@ values. The layout is described there. (GGUF specification, in the ggml reposito
 import os
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
@@ -15,6 +16,7 @@ from typing import BinaryIO, TypeAlias
 import numpy as np
 
 from bittern.base.errors import BitternError, code
+from bittern.base.writing import put_in_place
 from bittern.front.checkpoint import Checkpoint, Value, shown
 from bittern.front.gguf import ARRAY_STRING_LIMIT, KEY_LIMIT, MAGIC, STRING_LIMIT, TENSOR_LIMIT
 from bittern.front.gguf_types import NUMBER_TYPES, TENSOR_TYPES
@@ -82,13 +84,14 @@ def write_gguf(
     try:
         with open(part, "xb") as file:
             _write(file, header, tensors, alignment)
-        os.replace(part, path)
+        put_in_place(part, path)
     except OSError as fault:
         raise BitternError(
             NOT_WRITTEN, f"{shown(path)} cannot be written: {fault}.", "Choose another place."
         ) from fault
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # a name that is too long cannot be removed either
+            part.unlink(missing_ok=True)
 
 
 def write_gguf_parts(

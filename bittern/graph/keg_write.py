@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from bittern.base.errors import BitternError
+from bittern.base.writing import put_in_place
 from bittern.graph.keg_format import (
     ALIGN,
     MAGIC,
@@ -74,7 +75,7 @@ def write_keg(
                 _write_padded(file, data if packed is None else pack(data, packed))
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, target)
+        put_in_place(part, target)
     except OSError as fault:
         raise BitternError(NOT_WRITTEN, f"`{target}` cannot be written: {fault}.", "Choose another place.") from fault
     finally:

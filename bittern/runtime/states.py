@@ -33,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bittern.base.errors import BitternError, code
+from bittern.base.writing import put_in_place
 from bittern.front.bound import Bound
 from bittern.graph.keg_format import scan
 
@@ -173,7 +174,7 @@ def _write(path: Path, parts: Sequence[bytes]) -> None:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(name, path)
+        put_in_place(name, path)
     except OSError as error:
         raise _unreadable(path, error) from error
     finally:

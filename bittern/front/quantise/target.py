@@ -2,9 +2,11 @@
 
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from bittern.base.errors import BitternError, code
+from bittern.base.writing import put_in_place
 from bittern.front.checkpoint import shown
 
 SAME_FILE = code("N423", "the result would replace its own source")
@@ -28,13 +30,14 @@ def write_whole(target: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, target)
+        put_in_place(part, target)
     except OSError as fault:
         raise BitternError(
             NOT_WRITTEN, f"{shown(target)} cannot be written: {fault.strerror}.", "Choose another place."
         ) from fault
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # a name that is too long cannot be removed either
+            part.unlink(missing_ok=True)
 
 
 def file_sha256(path: Path) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bittern.base.errors import BitternError, code
+from bittern.base.writing import put_in_place
 from bittern.runtime.inspect import Inspection
 from bittern.runtime.inspect_difference import difference_record
 
@@ -61,7 +62,7 @@ def write_file(path: Path, data: bytes) -> None:
             mask = os.umask(0)
             os.umask(mask)
             os.chmod(part, 0o666 & ~mask)
-            os.replace(part, path)
+            put_in_place(part, path)
         except BaseException:
             with suppress(OSError):
                 os.unlink(part)

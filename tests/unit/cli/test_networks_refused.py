@@ -1,14 +1,18 @@
 """Wrong files, data, places and options of the commands for networks: each is refused by name, nothing is left over."""
 
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from bittern.base.errors import BitternError
 from bittern.cli import main
-from bittern.nn import Add, Concat, Dense, Input, IntTensor, NetworkBuilder, build
+from bittern.front.quantise.target import write_whole as write_quantised
+from bittern.nn import Add, Concat, Dense, Input, IntTensor, NetworkBuilder, build, load
 from bittern.runtime.networks import fitted, open_network
 
 Capture = pytest.CaptureFixture[str]
@@ -47,6 +51,28 @@ def test_places_that_cannot_be_written(
     status, made = told(capsys, command, *given, place)
     assert status == 1 and made["error"]["code"] == "N465"
     assert [each.name for each in tmp_path.iterdir()] == ["folder"]
+
+
+@pytest.mark.parametrize("command", ["run", "export", "inspect", "quantize", "save"])
+def test_a_pipe_is_never_replaced(small: Path, capsys: Capture, tmp_path: Path, command: str) -> None:
+    """Nor is a device: with the rights of root, a file in place of /dev/null would stay there for everybody."""
+    out = tmp_path / "pipe"
+    os.mkfifo(out)
+    if command == "save":
+        with pytest.raises(BitternError, match="F222"):
+            load(small).save(out)
+    elif command == "quantize":
+        with pytest.raises(BitternError, match="N424"):
+            write_quantised(out, b"x")
+    else:
+        given: dict[str, list[object]] = {
+            "run": ["--data", small.with_name("good.npy"), "--out"],
+            "export": ["--to", "elf", "-o"],
+            "inspect": ["--html"],
+        }
+        status, made = told(capsys, command, small, *given[command], out)
+        assert status == 1 and made["error"]["code"] in ("N465", "R124")
+    assert stat.S_ISFIFO(out.stat().st_mode) and [each.name for each in tmp_path.iterdir()] == ["pipe"]
 
 
 BAD: dict[str, Any] = {
