@@ -1,5 +1,8 @@
 """Rules for matrix products: weights in tiles, one to four tokens by `matvec`, more by `matmul`."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
 from bittern.kernels.tiles import PAIR, TILES, Tile, pairs
 from bittern.plan.flow import Apply, Value
 from bittern.plan.plan import FEW, Launch, Operand, Packed, Recipe, Region
@@ -9,35 +12,67 @@ _SHARES = frozenset({"y", "r"})  # a thread's rows; it reads all that is multipl
 _PREFIX = "products.matvec_"
 
 
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """What a product is made of: a matrix [m, n] in tiles of some layout, and what it is multiplied with, by buffer."""
+
+    tile: Tile
+    inputs: Mapping[str, Operand]
+
+
+Finds = Callable[[Apply, Scene], Factors | None]  # what an application multiplies, if it is a product of a kind
+
+
 def product(apply: Apply, scene: Scene) -> Region | None:
     """y = W x for every row of x."""
-    launch = _launch(apply, scene, None, apply.results[0])
-    return None if launch is None else Region("", (apply,), (launch,))
+    return product_of(apply, scene, _factors)
 
 
 def product_and_residual(apply: Apply, scene: Scene) -> Region | None:
     """r + W x, in the order of the sum in the program."""
+    return residual_of(apply, scene, _factors)
+
+
+def product_of(apply: Apply, scene: Scene, finds: Finds) -> Region | None:
+    """y = W x for every row of x, for the products that are found so."""
+    launch = _launch(apply, scene, finds, None, apply.results[0])
+    return None if launch is None else Region("", (apply,), (launch,))
+
+
+def residual_of(apply: Apply, scene: Scene, finds: Finds) -> Region | None:
+    """r + W x, in the order of the sum in the program, for the products that are found so."""
     if apply.name != "add":
         return None
     left, right = apply.arguments
     source = scene.through(right)
     made = scene.maker(source)
-    if made is None or not made.name.startswith(_PREFIX) or not scene.private(source, apply):
+    if made is None or not scene.private(source, apply):
         return None
-    launch = _launch(made, scene, left, apply.results[0])
+    launch = _launch(made, scene, finds, left, apply.results[0])
     return None if launch is None else Region("", (made, *scene.chain(right), apply), (launch,))
 
 
-def _launch(apply: Apply, scene: Scene, residual: Value | None, result: Value) -> Launch | None:
+def _factors(apply: Apply, scene: Scene) -> Factors | None:
+    """Find products of a weight in a format with activations that are scaled by blocks, or not at all."""
     tile = TILES.get(apply.name.removeprefix(_PREFIX)) if apply.name.startswith(_PREFIX) else None
-    if tile is None or apply.mapped[:1] != (False,) or not all(apply.mapped[1:]) or len(apply.lead) != 1:
+    if tile is None or apply.mapped[:1] != (False,) or not all(apply.mapped[1:]):
         return None
-    m, n, weight = constant(apply.dims[0]), constant(apply.dims[1]), apply.arguments[0]
-    if m is None or n is None or weight.source != "const" or not tile.fits(n) or m == 0 or n == 0:
+    inputs = _inputs(apply, scene, tile) if _is_packable(apply, tile) else None
+    return None if inputs is None else Factors(tile, inputs)
+
+
+def _is_packable(apply: Apply, tile: Tile) -> bool:
+    """Whether the first argument is a constant matrix that tiles of a layout can hold."""
+    m, n = constant(apply.dims[0]), constant(apply.dims[1])
+    return len(apply.lead) == 1 and apply.arguments[0].source == "const" and bool(m and n) and tile.fits(n or 0)
+
+
+def _launch(apply: Apply, scene: Scene, finds: Finds, residual: Value | None, result: Value) -> Launch | None:
+    factors = finds(apply, scene)
+    if factors is None or not _is_packable(apply, factors.tile):
         return None
-    reads = _inputs(apply, scene, tile)
-    if reads is None:
-        return None
+    tile, weight, reads = factors.tile, apply.arguments[0], dict(factors.inputs)
+    m, n = (size.constant or 0 for size in apply.dims[:2])
     tokens = scene.tokens
     few = tokens is not None and tokens <= FEW
     reads["w"] = Packed(weight, Recipe("repack", (tile.name, m, n)), tile.packed_bytes(m, n))

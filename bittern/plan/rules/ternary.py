@@ -5,9 +5,10 @@ The whole row of a product stays an integer, so two bits a weight are all that i
 
 from dataclasses import replace
 
-from bittern.kernels.tiles import PAIR, TILES, pairs
+from bittern.kernels.tiles import TILES
 from bittern.plan.flow import Apply, Value
-from bittern.plan.plan import FEW, Launch, Operand, Packed, Recipe, Region
+from bittern.plan.plan import Launch, Operand, Recipe, Region
+from bittern.plan.rules.products import Factors, product_of, residual_of
 from bittern.plan.rules.rows import mode_of
 from bittern.plan.scene import Scene, constant
 from bittern.types.elements import ELEMENTS
@@ -49,21 +50,12 @@ def norm_and_quantise_row(apply: Apply, scene: Scene) -> Region | None:
 
 def product(apply: Apply, scene: Scene) -> Region | None:
     """y = W x for every row of x."""
-    launch = _launch(apply, scene, None, apply.results[0])
-    return None if launch is None else Region("", (apply,), (launch,))
+    return product_of(apply, scene, _factors)
 
 
 def product_and_residual(apply: Apply, scene: Scene) -> Region | None:
     """r + W x, in the order of the sum in the program."""
-    if apply.name != "add":
-        return None
-    left, right = apply.arguments
-    source = scene.through(right)
-    made = scene.maker(source)
-    if made is None or made.name != _PRODUCT or not scene.private(source, apply):
-        return None
-    launch = _launch(made, scene, left, apply.results[0])
-    return None if launch is None else Region("", (made, *scene.chain(right), apply), (launch,))
+    return residual_of(apply, scene, _factors)
 
 
 def _quantise(apply: Apply, scene: Scene, source: Value) -> Launch | None:
@@ -85,29 +77,12 @@ def _sums(q: Value, scene: Scene) -> Value:
     return found
 
 
-def _launch(apply: Apply, scene: Scene, residual: Value | None, result: Value) -> Launch | None:
-    if apply.name != _PRODUCT or apply.mapped != (False, False, True, True) or len(apply.lead) != 1:
+def _factors(apply: Apply, scene: Scene) -> Factors | None:
+    """Find products with rows that `quantise_row` made: its kernel gives the sums, too."""
+    if apply.name != _PRODUCT or apply.mapped != (False, False, True, True):
         return None
-    m, n = constant(apply.dims[0]), constant(apply.dims[1])
-    weight, scale, q, d = apply.arguments
-    made = scene.maker(q)
-    if m is None or n is None or weight.source != "const" or not _TILE.fits(n) or not m or n % _GRAIN:
+    _, scale, q, d = apply.arguments
+    made, n = scene.maker(q), constant(apply.dims[1])
+    if made is None or made.name != _QUANTISE or q is not made.results[0] or n is None or n % _GRAIN:
         return None
-    if made is None or made.name != _QUANTISE or q is not made.results[0]:
-        return None
-    reads: dict[str, Operand] = {"scale": scale, "q": q, "d": d, "s": _sums(q, scene)}
-    reads["w"] = Packed(weight, Recipe("repack", (_TILE.name, m, n)), _TILE.packed_bytes(m, n))
-    if residual is not None:
-        reads["r"] = residual
-    tokens, with_residual = scene.tokens, residual is not None
-    few = tokens is not None and tokens <= FEW
-    recipe = (
-        Recipe("matvec", (_TILE.name, m, n, tokens, with_residual))
-        if few
-        else Recipe("matmul", (_TILE.name, m, n, with_residual))
-    )
-    partition = f"columns {m} of {pairs(m)}" if few and m % PAIR == 0 else ""
-    sizes = {} if few else {"t": apply.rows}
-    label, macs = apply.label or weight.label, apply.rows * (m * n)
-    shares = frozenset({"y", "r"})
-    return Launch(recipe, reads, {"y": result}, sizes, partition=partition, shares=shares, label=label, macs=macs)
+    return Factors(_TILE, {"scale": scale, "q": q, "d": d, "s": _sums(q, scene)})
