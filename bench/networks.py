@@ -14,40 +14,29 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
 from math import isnan
 from pathlib import Path
 from statistics import median
-from time import perf_counter
 from typing import Any
 
-import quiet
 from network_cases import CASES, Case
-from peers import Worker, moment_of
 from report import scope
+from rounds import FOLDER, Rounds, Worker, both
 
-_FOLDER = Path(__file__).resolve().parent
-_TRIES = 4  # times as many rounds as are wanted, at most
 _PATIENCE = 30.0  # s: how long one case waits for quiet moments
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What a case gave beside one peer. ours, theirs: seconds a call of quiet rounds. dropped: of disturbed ones."""
+@dataclass(slots=True, kw_only=True)
+class Outcome(Rounds):
+    """What a case gave beside one peer: seconds a call. is_missing: the peer, or the case on it, is not there."""
 
     case: Case
     peer: str
-    ours: list[float] = field(default_factory=list)
-    theirs: list[float] = field(default_factory=list)
-    dropped: list[tuple[float, float]] = field(default_factory=list)
     is_missing: bool = False
-
-    @property
-    def ratio(self) -> float | None:
-        """How many times as fast as the peer: the median over the rounds."""
-        return median(b / a for a, b in zip(self.ours, self.theirs, strict=True)) if self.ours else None
 
     def as_json(self) -> dict[str, Any]:
         """Return the outcome as an object; times in seconds."""
@@ -86,41 +75,21 @@ def _spread(seconds: Sequence[float]) -> str:
 
 def timed(case: Case, peer: str, pair: tuple[Worker, Worker], rounds: int) -> Outcome:
     """Time a case in rounds until there are as many quiet ones as wanted, or trying makes no sense any more."""
-    outcome = Outcome(case, peer)
-    asks = (f"{case.name}:bittern", f"{case.name}:{peer}")
-    if any(isnan(worker.ask(ask)) for worker, ask in zip(pair, asks, strict=True)):
-        outcome.is_missing = True
-        return outcome
-    end = perf_counter() + _PATIENCE
-    while len(outcome.ours) < rounds and len(outcome.ours) + len(outcome.dropped) < rounds * _TRIES:
-        found, is_quiet = [], True
-        for worker, ask in zip(pair, asks, strict=True):
-            quiet.wait(min(3.0, max(end - perf_counter(), 0.0)))
-            before = moment_of(pair)
-            found.append(worker.ask(ask))
-            is_quiet = is_quiet and quiet.is_quiet(before, moment_of(pair)) is not False
-        if is_quiet:
-            outcome.ours.append(found[0])
-            outcome.theirs.append(found[1])
-        else:
-            outcome.dropped.append((found[0], found[1]))
-        if perf_counter() > end:
-            break
+    outcome = Outcome(case=case, peer=peer)
+    lines = (f"{case.name}:bittern", f"{case.name}:{peer}")
+    asks = [partial(worker.ask, line) for worker, line in zip(pair, lines, strict=True)]
+    outcome.is_missing = any(isnan(ask()) for ask in asks)
+    if not outcome.is_missing:
+        outcome.fill(pair, asks, rounds, _PATIENCE)
     return outcome
 
 
-@contextmanager
-def workers(python: str, threads: int, data: str) -> Iterator[tuple[Worker, Worker]]:
+def workers(python: str, threads: int, data: str) -> AbstractContextManager[tuple[Worker, Worker]]:
     """Start both sides for so many threads."""
-    ours = Worker(sys.executable, str(_FOLDER / "peer_bittern_networks.py"), str(threads), data)
-    try:
-        theirs = Worker(python, str(_FOLDER / "peer_networks.py"), str(threads), data)
-        try:
-            yield ours, theirs
-        finally:
-            theirs.close()
-    finally:
-        ours.close()
+    return both(
+        (sys.executable, str(FOLDER / "peer_bittern_networks.py"), str(threads), data),
+        (python, str(FOLDER / "peer_networks.py"), str(threads), data),
+    )
 
 
 def _export(data: str, folder: str) -> None:
@@ -135,7 +104,7 @@ def parsed(given: list[str]) -> argparse.Namespace:
     """Read the arguments."""
     parser = argparse.ArgumentParser(prog="bench/networks.py", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--peers", default=os.environ.get("BITTERN_PEERS", ""), help="a Python with the peers")
-    usual = Path(os.environ.get("BITTERN_TEST_DATA", _FOLDER.parent.parent / "shared/data")) / "models"
+    usual = Path(os.environ.get("BITTERN_TEST_DATA", FOLDER.parent.parent / "shared/data")) / "models"
     parser.add_argument("--data", default=str(usual), help="the folder with the models")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="starts of names of cases, such as gemm,conv_14x256")

@@ -11,21 +11,18 @@ read in the same run. A case without quiet rounds is told as such and makes no f
 import argparse
 import json
 import os
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
-from time import perf_counter
 from typing import Any
 
-import quiet
 from report import scope
+from rounds import FOLDER, Rounds, Worker, both
 
-_FOLDER = Path(__file__).resolve().parent
-_TRIES = 4  # times as many rounds as are wanted, at most
 _PATIENCE = 90.0  # s: how long one case waits for quiet moments
 
 
@@ -46,26 +43,14 @@ class Case:
 CASES = (Case("tg", 128), Case("pp", 512), Case("tg", 64, 1024))
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What one case gave with so many threads.
-
-    ours, theirs: seconds of quiet rounds, in order. dropped: rounds that other processes disturbed. read: bytes a
-    second. weights: bytes that a decode step of Bittern reads.
-    """
+@dataclass(slots=True, kw_only=True)
+class Outcome(Rounds):
+    """What one case gave with so many threads. read: bytes a second. weights: bytes that a decode step reads."""
 
     case: Case
     threads: int
-    ours: list[float] = field(default_factory=list)
-    theirs: list[float] = field(default_factory=list)
-    dropped: list[tuple[float, float]] = field(default_factory=list)
     read: float = 0.0
     weights: int = 0
-
-    @property
-    def ratio(self) -> float | None:
-        """How many times as fast as llama.cpp Bittern is: the median over the rounds; None without a quiet one."""
-        return median(b / a for a, b in zip(self.ours, self.theirs, strict=True)) if self.ours else None
 
     def as_json(self) -> dict[str, Any]:
         """Return the outcome as an object; speeds are tokens a second."""
@@ -101,82 +86,24 @@ def _spread(count: int, seconds: Sequence[float]) -> str:
     return f"{median(speeds):.4g} ({speeds[0]:.4g} to {speeds[-1]:.4g}) tokens/s"
 
 
-class Worker:
-    """A peer in a process of its own."""
-
-    def __init__(self, *command: str) -> None:
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_FOLDER)
-        self.about: dict[str, Any] = json.loads(self._line())
-
-    def ask(self, kind: str, count: int = 0, depth: int = 0) -> float:
-        """Have it measure, and return its answer."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{kind} {count} {depth}\n")
-        self._process.stdin.flush()
-        return float(self._line())
-
-    def used(self) -> float:
-        """Return the seconds of processor time that it has used, all threads together."""
-        parts = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
-
-    def close(self) -> None:
-        """End the process."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(30)
-
-    def _line(self) -> str:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit(f"bench/peers.py: {' '.join(map(str, self._process.args))} ended without an answer")
-        return line
-
-
-@contextmanager
-def workers(arguments: argparse.Namespace, threads: int) -> Iterator[tuple[Worker, Worker]]:
+def workers(arguments: argparse.Namespace, threads: int) -> AbstractContextManager[tuple[Worker, Worker]]:
     """Start both peers for so many threads."""
     model, positions = str(Path(arguments.model).resolve()), str(2048)
-    ours = Worker(sys.executable, str(_FOLDER / "peer_bittern.py"), model, str(threads), arguments.chip)
-    try:
-        theirs = Worker(arguments.llama, str(_FOLDER / "peer_llama.py"), model, str(threads), positions)
-        try:
-            yield ours, theirs
-        finally:
-            theirs.close()
-    finally:
-        ours.close()
+    return both(
+        (sys.executable, str(FOLDER / "peer_bittern.py"), model, str(threads), arguments.chip),
+        (arguments.llama, str(FOLDER / "peer_llama.py"), model, str(threads), positions),
+    )
 
 
 def timed(case: Case, threads: int, pair: tuple[Worker, Worker], rounds: int) -> Outcome:
-    """Time a case in rounds until there are as many quiet ones as wanted, or until trying makes no sense any more."""
-    outcome = Outcome(case, threads, weights=int(pair[0].about["weights"]))
-    for worker in pair:  # what is built on the first run is no part of a round
-        worker.ask(case.kind, case.count, case.depth)
-    end = perf_counter() + _PATIENCE
-    while len(outcome.ours) < rounds and len(outcome.ours) + len(outcome.dropped) < rounds * _TRIES:
-        seconds, is_quiet = [], True
-        for worker in pair:
-            quiet.wait(min(3.0, max(end - perf_counter(), 0.0)))
-            before = moment_of(pair)
-            seconds.append(worker.ask(case.kind, case.count, case.depth))
-            is_quiet = is_quiet and quiet.is_quiet(before, moment_of(pair)) is not False
-        if is_quiet:
-            outcome.ours.append(seconds[0])
-            outcome.theirs.append(seconds[1])
-        else:
-            outcome.dropped.append((seconds[0], seconds[1]))
-        if perf_counter() > end:
-            break
+    """Time a case in rounds; see `Rounds.fill`."""
+    outcome = Outcome(case=case, threads=threads, weights=int(pair[0].about["weights"]))
+    asks = [partial(worker.ask, case.kind, case.count, case.depth) for worker in pair]
+    for ask in asks:  # what is built on the first run is no part of a round
+        ask()
+    outcome.fill(pair, asks, rounds, _PATIENCE)
     outcome.read = pair[0].ask("read")
     return outcome
-
-
-def moment_of(pair: Sequence[Worker]) -> quiet.Moment | None:
-    """Return a reading in which the work of both peers is our own."""
-    found = quiet.now()
-    return None if found is None else replace(found, own=found.own + sum(worker.used() for worker in pair))
 
 
 def parsed(given: list[str]) -> argparse.Namespace:

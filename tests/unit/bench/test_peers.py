@@ -20,9 +20,9 @@ def peers(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(str(BENCH))
     import peers
 
-    monkeypatch.setattr(peers.quiet, "wait", lambda seconds: True)
+    monkeypatch.setattr(sys.modules["quiet"], "wait", lambda seconds: True)
     yield peers
-    for name in ("peers", "report", "figures", "quiet"):
+    for name in ("peers", "report", "rounds", "figures", "quiet"):
         sys.modules.pop(name, None)
 
 
@@ -45,7 +45,7 @@ class Scripted:
 
 
 def test_ratios_are_those_of_a_round(peers: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers.quiet, "now", lambda: None)
+    monkeypatch.setattr(sys.modules["quiet"], "now", lambda: None)
     pair = Scripted(9.0, 1.0, 2.0, 4.0, 500.0), Scripted(9.0, 2.0, 2.0, 2.0)
     found = peers.timed(peers.Case("tg", 8), 1, pair, 3)
     assert (found.ours, found.theirs, found.dropped) == ([1.0, 2.0, 4.0], [2.0, 2.0, 2.0], [])
@@ -60,8 +60,8 @@ def test_ratios_are_those_of_a_round(peers: ModuleType, monkeypatch: pytest.Monk
 
 def test_a_disturbed_round_counts_for_neither(peers: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     verdicts = iter([True, True, True, False, False, True, True, True])
-    monkeypatch.setattr(peers.quiet, "now", lambda: None)
-    monkeypatch.setattr(peers.quiet, "is_quiet", lambda before, after: next(verdicts))
+    monkeypatch.setattr(sys.modules["quiet"], "now", lambda: None)
+    monkeypatch.setattr(sys.modules["quiet"], "is_quiet", lambda before, after: next(verdicts))
     pair = Scripted(9.0, 1.0, 7.0, 7.0, 1.0, 500.0), Scripted(9.0, 2.0, 7.0, 7.0, 2.0)
     found = peers.timed(peers.Case("pp", 8), 2, pair, 2)
     assert found.ours == [1.0, 1.0] and found.theirs == [2.0, 2.0] and found.dropped == [(7.0, 7.0), (7.0, 7.0)]
@@ -69,18 +69,18 @@ def test_a_disturbed_round_counts_for_neither(peers: ModuleType, monkeypatch: py
 
 
 def test_without_a_quiet_round_there_is_no_figure(peers: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers.quiet, "now", lambda: None)
-    monkeypatch.setattr(peers.quiet, "is_quiet", lambda before, after: False)
+    monkeypatch.setattr(sys.modules["quiet"], "now", lambda: None)
+    monkeypatch.setattr(sys.modules["quiet"], "is_quiet", lambda before, after: False)
     found = peers.timed(peers.Case("tg", 8, 4), 1, (Scripted(*[1.0] * 20), Scripted(*[2.0] * 20)), 2)
     assert found.ratio is None and len(found.dropped) == 8 and found.as_json()["ratio"] is None
     assert "no quiet round of 8" in found.as_text() and "tg8@4" in found.as_text()
 
 
 def test_the_work_of_the_peers_is_our_own(peers: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers.quiet, "now", lambda: peers.quiet.Moment(1.0, 5.0, 2.0))
+    monkeypatch.setattr(sys.modules["quiet"], "now", lambda: sys.modules["quiet"].Moment(1.0, 5.0, 2.0))
     busy = Scripted()
     busy.used = lambda: 3.0  # type: ignore[method-assign]
-    assert peers.moment_of([busy, Scripted()]).own == 5.0
+    assert sys.modules["rounds"].moment_of([busy, Scripted()]).own == 5.0
 
 
 def test_two_real_processes(peers: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
