@@ -5,8 +5,8 @@ the whole system.
 """
 
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from errno import EEXIST, EISDIR
 from pathlib import Path
 from typing import BinaryIO
@@ -24,21 +24,34 @@ def put_in_place(part: Path | str, path: Path | str) -> None:
     os.replace(part, path)
 
 
+@contextmanager
+def replacing(path: Path, *, mode: int | None = None, syncs: bool = False) -> Iterator[BinaryIO]:
+    """Give a file to fill, which then takes the place of another; after a failure nothing is left of it.
+
+    mode: of the file. syncs: it is on the disk before it takes the place. Raises OSError.
+    """
+    if not path.name:
+        raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("xb") as file:
+            yield file
+            if syncs:
+                file.flush()
+                os.fsync(file.fileno())
+        if mode is not None:
+            part.chmod(mode)
+        put_in_place(part, path)
+    finally:
+        with suppress(OSError):  # a name that is too long cannot be removed either
+            part.unlink(missing_ok=True)
+
+
 def write_whole(path: Path, write: Callable[[BinaryIO], object], mode: int | None = None) -> None:
     """Let `write` fill a file beside its place, then move it there. mode: of the file. Raises N465."""
     try:
-        if not path.name:
-            raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            with part.open("wb") as file:
-                write(file)
-            if mode is not None:
-                part.chmod(mode)
-            put_in_place(part, path)
-        finally:
-            with suppress(OSError):  # a name that is too long cannot be removed either
-                part.unlink(missing_ok=True)
+        with replacing(path, mode=mode) as file:
+            write(file)
     except OSError as fault:
         why = fault.strerror or str(fault)
         raise BitternError(NOT_WRITTEN, f"`{path}` cannot be written: {why}.", "Choose another place.") from fault

@@ -8,7 +8,6 @@ values. The layout is described there. (GGUF specification, in the ggml reposito
 import os
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
@@ -16,7 +15,7 @@ from typing import BinaryIO, TypeAlias
 import numpy as np
 
 from bittern.base.errors import BitternError, code
-from bittern.base.writing import put_in_place
+from bittern.base.writing import replacing
 from bittern.front.checkpoint import Checkpoint, Value, shown
 from bittern.front.gguf import ARRAY_STRING_LIMIT, KEY_LIMIT, MAGIC, STRING_LIMIT, TENSOR_LIMIT
 from bittern.front.gguf_types import NUMBER_TYPES, TENSOR_TYPES
@@ -80,18 +79,13 @@ def write_gguf(
     """
     alignment = _alignment(metadata)
     header = b"".join(_header(metadata, tensors, types or {}, alignment))
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with open(part, "xb") as file:
+        with replacing(path) as file:
             _write(file, header, tensors, alignment)
-        put_in_place(part, path)
     except OSError as fault:
         raise BitternError(
             NOT_WRITTEN, f"{shown(path)} cannot be written: {fault}.", "Choose another place."
         ) from fault
-    finally:
-        with suppress(OSError):  # a name that is too long cannot be removed either
-            part.unlink(missing_ok=True)
 
 
 def write_gguf_parts(

@@ -5,15 +5,13 @@ a graph was built nor that of the arguments shows. `keg_format` states the layou
 """
 
 import hashlib
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from bittern.base.errors import BitternError
-from bittern.base.writing import put_in_place
+from bittern.base.writing import replacing
 from bittern.graph.keg_format import (
     ALIGN,
     MAGIC,
@@ -66,21 +64,14 @@ def write_keg(
     target = Path(path)
     if not target.name:
         raise BitternError(NOT_WRITTEN, f"`{target}` cannot be written: it is a folder.", "Choose another place.")
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with open(part, "xb") as file:
+        with replacing(target, syncs=True) as file:
             _write_padded(file, preamble + header)
             for blob, packed in inside:
                 data = _checked(blob)
                 _write_padded(file, data if packed is None else pack(data, packed))
-            file.flush()
-            os.fsync(file.fileno())
-        put_in_place(part, target)
     except OSError as fault:
         raise BitternError(NOT_WRITTEN, f"`{target}` cannot be written: {fault}.", "Choose another place.") from fault
-    finally:
-        with suppress(OSError):  # a name that is too long cannot be removed either
-            part.unlink(missing_ok=True)
 
 
 def keg_size(

@@ -2,11 +2,10 @@
 
 import hashlib
 import os
-from contextlib import suppress
 from pathlib import Path
 
 from bittern.base.errors import BitternError, code
-from bittern.base.writing import put_in_place
+from bittern.base.writing import replacing
 from bittern.front.checkpoint import shown
 
 SAME_FILE = code("N423", "the result would replace its own source")
@@ -24,20 +23,13 @@ def check_target(source: Path, target: Path) -> None:
 
 def write_whole(target: Path, content: bytes) -> None:
     """Write a file; it appears whole or not at all. Errors: N424."""
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with open(part, "xb") as file:
+        with replacing(target, syncs=True) as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        put_in_place(part, target)
     except OSError as fault:
         raise BitternError(
             NOT_WRITTEN, f"{shown(target)} cannot be written: {fault.strerror}.", "Choose another place."
         ) from fault
-    finally:
-        with suppress(OSError):  # a name that is too long cannot be removed either
-            part.unlink(missing_ok=True)
 
 
 def file_sha256(path: Path) -> str:
