@@ -7,7 +7,7 @@ from pathlib import Path
 from bittern.base.errors import BitternError, code, nearest
 from bittern.base.writing import write_whole
 from bittern.front.network.network import Network
-from bittern.runtime.network import NetworkModel
+from bittern.passes.network import integer_only
 
 UNKNOWN_FORM = code("N464", "networks are not exported in this form")
 
@@ -27,8 +27,8 @@ class Form:
 def _elf(network: Network, wish: Wish) -> bytes:
     from bittern.chips.x86.chip import X86
 
-    model = NetworkModel(network, "vm")
-    return X86(wish.get("tier", "")).load_function(model.program, network.library).standalone()
+    program, _ = integer_only(network.function, network.library)
+    return X86(wish.get("tier", "")).load_function(program, network.library).standalone()
 
 
 def _onnx(network: Network, wish: Wish) -> bytes:

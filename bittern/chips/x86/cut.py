@@ -16,7 +16,7 @@ from bittern.chips.x86.encode import Assembler
 from bittern.chips.x86.program import link
 from bittern.chips.x86.routines import Routines
 from bittern.chips.x86.threads import Crew
-from bittern.chips.x86.weights import Bytes, Weights, aligned
+from bittern.chips.x86.weights import Bytes, Weights, address_of, aligned
 from bittern.plan.arena import Memory
 from bittern.plan.flow import Value
 from bittern.plan.memory import bytes_of, memory_of
@@ -148,7 +148,7 @@ class Cut:
                 state.args[start + k] = state.stop_address
                 continue
             memory, place = self._home(operand, thread, boundary)
-            address = _address_of(memory) + place
+            address = address_of(memory) + place
             assert address % boundary == 0, (operand, boundary)
             state.args[start + k] = address
             self.addressed.append((start + k, memory, place))
@@ -187,10 +187,6 @@ def _nothing() -> Code:
     a = Assembler()
     a.ret()
     return a.finish()
-
-
-def _address_of(array: Bytes) -> int:
-    return int(array.__array_interface__["data"][0])
 
 
 def input_bytes(plan: Plan, value: Value, sizes: Sequence[int]) -> int:

@@ -45,7 +45,8 @@ class X86Function:
         fuse: bool = True,
     ) -> None:
         self.function, self.library, self.fuse = function, library, fuse
-        self._crew, self._alone = Crew(threads), Crew(1)
+        self._crew = Crew(threads)
+        self._alone = self._crew if self._crew.threads == 1 else Crew(1)
         self.routines = Routines(tier, cache)
         self.weights = Weights(self._crew, self.routines, World)
         self._cuts: dict[int, _Batch] = {}

@@ -40,7 +40,7 @@ from bittern.chips.x86.registers import (
     rsi,
     rsp,
 )
-from bittern.chips.x86.weights import LINE, Bytes
+from bittern.chips.x86.weights import LINE, Bytes, address_of
 
 _BASE = 0x400000
 _READ, _WRITE, _OPEN, _EXIT = 0, 1, 2, 60  # system calls of Linux, x86-64
@@ -66,7 +66,7 @@ class _Layout:
 
     def add(self, memory: Bytes) -> None:
         """Give a piece a place, once."""
-        here = _address_of(memory)
+        here = address_of(memory)
         if here not in self.starts:
             self.starts[here] = self.address
             self.pieces.append((self.address, memory))
@@ -84,10 +84,10 @@ def standalone(cut: Cut, tier: Tier) -> bytes:
     """Return the executable of a cut for one sample on one thread."""
     assert cut.state.threads == 1 and not cut.section.loop, "one thread, no loop"
     code, _ = assemble(cut.codes, {SECTION: cut.section})
-    changing = {_address_of(memory): memory for memory in cut.changing}
+    changing = {address_of(memory): memory for memory in cut.changing}
     fixed = _Layout(_BASE)
     for _, memory, _ in cut.addressed:
-        if _address_of(memory) not in changing:
+        if address_of(memory) not in changing:
             fixed.add(memory)
     free = _Layout(_pages(fixed.address) + PAGE)
     for memory in changing.values():
@@ -97,12 +97,12 @@ def standalone(cut: Cut, tier: Tier) -> bytes:
     program_at = _pages(state_at + len(state)) + PAGE
     stub_at = _pages(program_at + len(code.data)) + PAGE
     inputs = [
-        (free.starts[_address_of(cut.inputs[value])], _input_bytes(cut, k)) for k, value in enumerate(cut.plan.inputs)
+        (free.starts[address_of(cut.inputs[value])], _input_bytes(cut, k)) for k, value in enumerate(cut.plan.inputs)
     ]
     outputs = []
     for leaf in range(len(cut.plan.results)):
         memory, place, size = cut.result_home(leaf)
-        outputs.append(({**fixed.starts, **free.starts}[_address_of(memory)] + place, size))
+        outputs.append(({**fixed.starts, **free.starts}[address_of(memory)] + place, size))
     stub = _stub(tier, state_at, program_at + code.places[f"driver {SECTION}"], inputs, outputs)
     size = free.address - (_pages(fixed.address) + PAGE)
     segments = [
@@ -120,7 +120,7 @@ def _state(cut: Cut, address: int, starts: dict[int, int]) -> bytes:
     cut.state.prepare(1, 0, 0)
     image, first = cut.state.image(address), cut.state.first_arg
     for slot, memory, place in cut.addressed:
-        image[first + slot] = starts[_address_of(memory)] + place
+        image[first + slot] = starts[address_of(memory)] + place
     made: bytes = image.astype("<u8").tobytes()
     return made
 
@@ -133,10 +133,6 @@ def _input_bytes(cut: Cut, number: int) -> int:
 
 def _pages(address: int) -> int:
     return -(-address // PAGE) * PAGE
-
-
-def _address_of(memory: Bytes) -> int:
-    return int(memory.__array_interface__["data"][0])
 
 
 def _stub(tier: Tier, state: int, driver: int, inputs: list[tuple[int, int]], outputs: list[tuple[int, int]]) -> bytes:

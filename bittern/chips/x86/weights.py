@@ -86,7 +86,7 @@ class Weights:
         made = self._slabs.take(operand.bytes)
         addresses: Mapping[str, Bytes] = {"source": source, "w": made}
         for k, (name, boundary) in enumerate(code.arguments):
-            address = int(addresses[name].__array_interface__["data"][0])
+            address = address_of(addresses[name])
             assert address % boundary == 0, (operand.recipe, name, boundary)
             state.args[k] = address
         self._crew.run(linked, _REPACK, state)
@@ -140,7 +140,7 @@ class _Slabs:
 def _read(data: Blob, boundary: int) -> Bytes:
     """Return the bytes of a constant, where they are if that is a multiple of the boundary."""
     raw = np.frombuffer(data.read(), np.uint8)
-    return raw if int(raw.__array_interface__["data"][0]) % boundary == 0 else _copied(raw)
+    return raw if address_of(raw) % boundary == 0 else _copied(raw)
 
 
 def _let_go(raw: Bytes) -> None:
@@ -152,7 +152,7 @@ def _let_go(raw: Bytes) -> None:
     if not isinstance(held, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"):
         return
     whole = np.frombuffer(held, np.uint8)
-    place = int(raw.__array_interface__["data"][0]) - int(whole.__array_interface__["data"][0])
+    place = address_of(raw) - address_of(whole)
     first, last = -(-place // mmap.PAGESIZE), (place + raw.nbytes) // mmap.PAGESIZE
     if last > first:
         held.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, (last - first) * mmap.PAGESIZE)
@@ -165,9 +165,14 @@ def _copied(data: bytes | Bytes) -> Bytes:
     return made
 
 
+def address_of(memory: Bytes) -> int:
+    """Return the address of the first byte."""
+    return int(memory.__array_interface__["data"][0])
+
+
 def aligned(size: int) -> Bytes:
     """Return zeroed bytes that begin on a cache line; large ones on a large page, which the system is asked to use."""
     boundary = _HUGE if size >= 2 * _HUGE else LINE
     memory = np.zeros(size + boundary, np.uint8)
-    start = -int(memory.__array_interface__["data"][0]) % boundary
+    start = -address_of(memory) % boundary
     return memory[start : start + size]
