@@ -7,8 +7,7 @@ import typer
 
 from bittern.base.errors import BitternError
 from bittern.cli.frame import BAD_ARGUMENTS, open_store, print_json
-from bittern.cli.options import AsJson, option, whole, words
-from bittern.cli.run import Pixels
+from bittern.cli.options import AsJson, Pixels, array_of, option, whole, words
 
 if TYPE_CHECKING:
     from bittern.runtime.diff_record import Record
@@ -105,7 +104,6 @@ def _inputs(
     runs: "list[Side]", record: "Record | None", data: list[str], pixels: str, count: int | None
 ) -> "list[Array]":
     """Return the data as batches of the network's inputs: those of the record, where none are given."""
-    from bittern.front.arrays import read_array
     from bittern.runtime.network import checked
     from bittern.runtime.networks import fitted
 
@@ -118,11 +116,6 @@ def _inputs(
             BAD_ARGUMENTS, f"--data is given {len(data)} times.", f"The network takes {names}: give one for each."
         )
     rows = count or (record.samples if record is not None else _SAMPLES)
-    arrays = [read_array(*_parts(each)) for each in data]
+    arrays = [array_of(each) for each in data]
     batches = [fitted(each, port, pixels)[:rows] for each, port in zip(arrays, network.inputs, strict=True)]
     return checked(batches, network.inputs)
-
-
-def _parts(given: str) -> tuple[Path, str]:
-    path, _, name = given.rpartition(":")
-    return (Path(given), "") if not path or Path(given).exists() else (Path(path), name)

@@ -7,13 +7,17 @@ where, and what is allowed. An option is a type: `count: Count = 32`.
 from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bittern.base.errors import BitternError, nearest
 from bittern.cli.frame import BAD_ARGUMENTS
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+PIXELS = ("auto", "raw", "unit", "signed")
 CACHES = ("f16", "f32", "int8")
 
 _MOST = (1 << 31) - 1
@@ -87,6 +91,15 @@ def token_ids(given: str) -> list[int]:
     return [int(part) for part in parts]
 
 
+def array_of(given: str) -> "npt.NDArray[Any]":
+    """Return the array that FILE or FILE:NAME means; a file with a colon in its name is found. Errors: N461 to N463."""
+    from bittern.front.arrays import read_array
+
+    path, _, name = given.rpartition(":")
+    is_whole = not path or Path(given).exists()
+    return read_array(Path(given)) if is_whole else read_array(Path(path), name)
+
+
 def _wrong(option: str, given: str, allowed: str) -> BitternError:
     return BitternError(BAD_ARGUMENTS, f"{option} is {_shown(given)}.", f"Give {allowed}.")
 
@@ -105,6 +118,15 @@ _U32, _U64, _HOTTEST = (1 << 32) - 1, (1 << 64) - 1, 1e6
 AsJson = Annotated[bool, option("--json", help="Print one JSON object, and no progress.")]
 Quiet = Annotated[bool, option("--quiet", "-q", help="Show no progress.")]
 Count = Annotated[int, option("-n", "--count", metavar="N", parser=whole("-n", 1), help="How many tokens to make.")]
+Pixels = Annotated[
+    str,
+    option(
+        "--pixels",
+        metavar="RANGE",
+        parser=word("--pixels", PIXELS),
+        help="What bytes become for a real input: raw (0 to 255), unit (0 to 1), signed (-1 to 1); auto is unit.",
+    ),
+]
 Context = Annotated[
     int | None,
     option("--ctx", metavar="N", parser=whole("--ctx", 1), help="Positions of the cache; else as many as needed."),

@@ -1,17 +1,15 @@
 """`bittern quantize`: a float ONNX model, or a GGUF model, with fewer bits, and what that costs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bittern.base.errors import BitternError
 from bittern.cli.frame import BAD_ARGUMENTS, model_path, open_store, print_json, progress
-from bittern.cli.options import AsJson, Quiet, folder, option, real, whole, word
+from bittern.cli.options import PIXELS, AsJson, Quiet, array_of, folder, option, real, whole, word
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from bittern.base.progress import Progress
     from bittern.front.quantise.onnx.settings import Settings
     from bittern.front.quantise.report import Report
@@ -20,7 +18,6 @@ _METHODS = ("max", "percentile", "mse", "kl")
 _ROUNDINGS = ("rtn", "gptq", "adaround")
 _ACTIVATIONS = ("none", "b1", "t", "2", "3", "4", "8")
 _FORMS = ("qdq", "qonnx")
-PIXELS = ("auto", "raw", "unit", "signed")
 
 Source = Annotated[str, typer.Argument(metavar="IN", help="An ONNX model of floats, a GGUF model, or a pulled one.")]
 Target = Annotated[Path, option("-o", "--out", metavar="OUT", parser=folder("-o"), help="The file to write.")]
@@ -155,17 +152,8 @@ def _of_gguf(path: Path, out: Path, settings: "Settings", importance: Path | Non
 def _of_onnx(path: Path, out: Path, settings: "Settings", data: str, labels: str, reporter: "Progress") -> "Report":
     from bittern.front.quantise.onnx.file import quantise_onnx
 
-    samples, answers = (_read(given) if given else None for given in (data, labels))
+    samples, answers = (array_of(given) if given else None for given in (data, labels))
     return quantise_onnx(path, out, settings, samples, answers, reporter)
-
-
-def _read(given: str) -> "npt.NDArray[Any]":
-    """Return the array of FILE or FILE:NAME. Errors: N461 to N463."""
-    from bittern.front.arrays import read_array
-
-    path, _, name = given.rpartition(":")
-    whole = not path or Path(given).exists()
-    return read_array(Path(given), "") if whole else read_array(Path(path), name)
 
 
 def _is_gguf(path: Path) -> bool:

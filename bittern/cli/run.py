@@ -8,7 +8,7 @@ import typer
 
 from bittern.base.errors import BitternError
 from bittern.cli.frame import BAD_ARGUMENTS, open_store, print_json, progress
-from bittern.cli.options import AsJson, ChipName, Quiet, Threads, TierName, option, whole, word
+from bittern.cli.options import AsJson, ChipName, Pixels, Quiet, Threads, TierName, array_of, option, whole
 
 if TYPE_CHECKING:
     from bittern.base.progress import Task
@@ -16,19 +16,8 @@ if TYPE_CHECKING:
     from bittern.runtime.network import NetworkModel
     from bittern.runtime.networks import Array
 
-PIXELS = ("auto", "raw", "unit", "signed")
 _SHOWN = 10  # samples that are told one by one
 _BATCH = 256
-
-Pixels = Annotated[
-    str,
-    option(
-        "--pixels",
-        metavar="RANGE",
-        parser=word("--pixels", PIXELS),
-        help="What bytes become for a real input: raw (0 to 255), unit (0 to 1), signed (-1 to 1); auto is unit.",
-    ),
-]
 
 
 def command(
@@ -67,7 +56,7 @@ def command(
         raise BitternError(
             BAD_ARGUMENTS, f"--data is given {len(data)} times.", f"The network takes {names}: give one for each."
         )
-    batches = [fitted(_read(each), port, pixels)[:count] for each, port in zip(data, opened.inputs, strict=True)]
+    batches = [fitted(array_of(each), port, pixels)[:count] for each, port in zip(data, opened.inputs, strict=True)]
     wanted = _answers(labels, count, len(batches[0]))
     shown = progress(quiet or as_json)
     model = NetworkModel(opened, chip, threads or 0, tier, open_store().root, not no_fuse, shown)
@@ -94,7 +83,7 @@ def _answers(labels: str, count: int | None, samples: int) -> "Array | None":
     """Return the right answers, one for each sample, or None. Errors: U111, and those of reading data."""
     if not labels:
         return None
-    wanted = _read(labels).reshape(-1)[:count]
+    wanted = array_of(labels).reshape(-1)[:count]
     if len(wanted) != samples:
         raise BitternError(
             BAD_ARGUMENTS, f"There are {len(wanted)} labels for {samples} samples.", "Give one for each."
@@ -115,15 +104,6 @@ def _record(model: "NetworkModel", batches: "list[Array]", path: Path, fuse: boo
     from bittern.runtime.diff_sides import run_of
 
     write_record(record_of(run_of(model, fuse=fuse), batches), path)
-
-
-def _read(given: str) -> "Array":
-    from bittern.front.arrays import read_array
-
-    path, _, name = given.rpartition(":")
-    if not path or Path(given).exists():
-        path, name = given, ""
-    return read_array(Path(path), name)
 
 
 def _joined(parts: "list[dict[str, Array]]") -> "dict[str, Array]":

@@ -19,12 +19,25 @@ NO_DATA = code("N461", "a file of data cannot be read")
 BAD_DATA = code("N462", "a file of data is damaged or of an unknown kind")
 NO_ARRAY = code("N463", "a file holds no array of this name")
 
+PIXELS = ("auto", "raw", "unit", "signed")  # what becomes of bytes where reals are wanted
+_BYTE = 255
 MOST = 1 << 32  # bytes of an unpacked file
 _IDX = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _GZIP, _NUMPY, _ZIP = b"\x1f\x8b", b"\x93NUMPY", b"PK"
 _PIECE = 1 << 20
 
 Array = npt.NDArray[Any]
+
+
+def real_pixels(array: Array, pixels: str) -> Array:
+    """Return u8 pixels as reals, and anything else as it is. pixels: a word of `PIXELS`.
+
+    `raw` keeps 0 to 255, `unit` and `auto` make 0 to 1, `signed` -1 to 1; f32, one rounding for each operation.
+    """
+    if array.dtype != np.uint8 or pixels == "raw":
+        return array
+    unit = array.astype(np.float32) / np.float32(_BYTE)
+    return unit * np.float32(2) - np.float32(1) if pixels == "signed" else unit
 
 
 def read_array(path: Path, name: str = "") -> Array:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from bittern.base.errors import BitternError, code
 from bittern.base.progress import Progress
+from bittern.front.arrays import real_pixels
 from bittern.front.network.network import Network, Port
 from bittern.lang.library import Library
 from bittern.runtime.choice import AUTO
@@ -27,8 +28,6 @@ READERS: dict[str, str] = {
 }
 # fmt: on
 
-PIXELS = ("auto", "raw", "unit", "signed")
-_BYTE = 255
 
 Array = npt.NDArray[Any]
 
@@ -85,7 +84,7 @@ def fitted(data: Array, port: Port, pixels: str = "auto") -> Array:
         )
     batch = data.reshape(len(data), *port.shape)
     if port.element.is_float:
-        real: Array = _real(batch, pixels).astype(port.element.storage)
+        real: Array = real_pixels(batch, pixels).astype(port.element.storage)
         return real
     needs_codes = batch.dtype.kind == "f" or (batch.dtype == np.uint8 and port.element.low < 0)
     if needs_codes and port.scale is not None:
@@ -97,10 +96,3 @@ def fitted(data: Array, port: Port, pixels: str = "auto") -> Array:
         nearest: Array = np.clip(codes, port.element.low, port.element.high).astype(port.element.storage)
         return nearest
     return batch
-
-
-def _real(batch: Array, pixels: str) -> Array:
-    if batch.dtype != np.uint8 or pixels == "raw":
-        return batch
-    unit = batch.astype(np.float32) / np.float32(_BYTE)
-    return unit * np.float32(2) - np.float32(1) if pixels == "signed" else unit

@@ -62,7 +62,7 @@ def to_codes(site: Site, x: Wire, low: int, high: int, mode: str) -> Wire:
         return to_element(emitter, rounded(emitter, x, mode), "t")
     if (own.low, own.high) != (low, high):
         x = emitter.with_constant("max", emitter.with_constant("min", x, high), low)
-    whole = x if MODES[mode][0] == "half_even" else rounded(emitter, x, mode)
+    whole = x if MODES[mode] == "half_even" else rounded(emitter, x, mode)
     return to_element(emitter, whole, element)
 
 

@@ -1,4 +1,4 @@
-"""The one table of rounding modes: what each name that a file may use means.
+"""Names of rounding modes: which row of `bittern.std.rounding_modes` each name that a file may use means.
 
 QONNX names ten modes for seven meanings; several names say something else than in other tools: UP is away from zero,
 HALF_UP takes ties away from zero. The list and examples are in the QONNX page of `Quant`; ROUND_TO_ZERO is a name of
@@ -11,25 +11,25 @@ import numpy as np
 
 from bittern.front.onnx.emitter import Emitter
 from bittern.front.onnx.values import Array, Wire
+from bittern.std import rounding_modes
 
-# name in the file: our name (`half_*`: only ties go that way), the primitive op or library function
-MODES: dict[str, tuple[str, str]] = {
-    "ROUND":         ("half_even",  "round_even"),
-    "HALF_EVEN":     ("half_even",  "round_even"),
-    "CEIL":          ("ceil",       "ceil"),
-    "FLOOR":         ("floor",      "floor"),
-    "UP":            ("away",       "rounding.round_away"),
-    "DOWN":          ("trunc",      "trunc"),
-    "ROUND_TO_ZERO": ("trunc",      "trunc"),
-    "TRUNC":         ("trunc",      "trunc"),
-    "HALF_UP":       ("half_away",  "rounding.round_half_away"),
-    "HALF_DOWN":     ("half_trunc", "rounding.round_half_trunc"),
+MODES: dict[str, str] = {  # name in the file: the library's
+    "ROUND":         "half_even",
+    "HALF_EVEN":     "half_even",
+    "CEIL":          "ceil",
+    "FLOOR":         "floor",
+    "UP":            "away",
+    "DOWN":          "trunc",
+    "ROUND_TO_ZERO": "trunc",
+    "TRUNC":         "trunc",
+    "HALF_UP":       "half_away",
+    "HALF_DOWN":     "half_trunc",
 }  # fmt: skip
 
 
 def rounded(emitter: Emitter, x: Wire, mode: str) -> Wire:
     """Return the values as whole numbers, still f32. mode: a key of `MODES`."""
-    how = MODES[mode][1]
+    how = rounding_modes.MODES[MODES[mode]].whole
     return emitter.applied(how, x) if "." in how else emitter.unary(how, x)
 
 
@@ -47,7 +47,7 @@ def rounded_array(x: Array, mode: str) -> Array:
         "half_away": np.where(rest >= 0.5, low + away, low),
         "half_trunc": np.where(rest > 0.5, low + away, low),
     }
-    return made[MODES[mode][0]].astype(np.float32)
+    return made[MODES[mode]].astype(np.float32)
 
 
 def to_element(emitter: Emitter, x: Wire, element: str) -> Wire:

@@ -10,12 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bittern.base.errors import BitternError, code
+from bittern.front.arrays import real_pixels
 
 SAMPLE_SHAPE = code("N441", "the samples do not fit the input of the model")
 LABEL_COUNT = code("N442", "the labels do not fit the samples")
-
-PIXELS = ("auto", "raw", "unit", "signed")
-_BYTE = np.float32(255)
 
 
 def fitted_samples(
@@ -39,10 +37,7 @@ def fitted_samples(
         )
     with np.errstate(over="ignore"):
         values = array.reshape(count, *sizes).astype(np.float32)
-    if array.dtype != np.uint8 or pixels == "raw":
-        return values
-    unit = values / _BYTE
-    return unit * np.float32(2) - np.float32(1) if pixels == "signed" else unit
+    return values if array.dtype != np.uint8 else real_pixels(array.reshape(count, *sizes), pixels).astype(np.float32)
 
 
 def fitted_labels(array: npt.NDArray[Any], count: int) -> npt.NDArray[np.int64]:

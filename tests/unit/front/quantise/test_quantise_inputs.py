@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from bittern.base.errors import BitternError
-from bittern.front.quantise.inputs import PIXELS, fitted_labels, fitted_samples
+from bittern.front.arrays import PIXELS
+from bittern.front.quantise.inputs import fitted_labels, fitted_samples
 
 SHAPE = (None, 1, 4, 6)
 
