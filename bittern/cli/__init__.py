@@ -8,6 +8,8 @@ status.
 import gc
 import os
 import sys
+from contextlib import suppress
+from typing import NoReturn
 
 from bittern.base.errors import code
 
@@ -42,13 +44,28 @@ _HELP = ("--help", "-h", "help")
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit status. arguments: without the program's name; None: the process's."""
-    from bittern.cli.frame import guarded
+    from bittern.cli.frame import INTERRUPTED, guarded
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more threads spin on busy cores: 10 x slower there
     if arguments is None:
         gc.set_threshold(50_000, 20, 20)  # graphs and plans hold no cycles: looking for them is a tenth of a start
     given = sys.argv[1:] if arguments is None else arguments
-    return guarded(lambda: _dispatch(given), "--json" in given)
+    status = guarded(lambda: _dispatch(given), "--json" in given)
+    if arguments is None and status == INTERRUPTED:
+        _leave(status)
+    return status
+
+
+def _leave(status: int) -> NoReturn:
+    """End the process at once, all that it said being out.
+
+    Where an interrupt met certain code, such as that of an import, Python remembers it although it was dealt with, and
+    would end the process by the signal instead of with the status.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
 
 
 def _dispatch(given: list[str]) -> int:
